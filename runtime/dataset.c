@@ -189,7 +189,8 @@ static ls_status load_piece(Loading *l, const DataArray *array, size_t at, size_
     if (status != LS_OK) return status;
     dataset_read(array, piece->host, at, bytes);
     dataset_forget(array, at, at + bytes);
-    status = driver->stream_copy(device, l->stream, array->device + at, piece->host, bytes);
+    status = copy_bytes(
+        l->context, &(CopyRun){COPY_IN, array->device + at, piece->host, bytes, l->stream, NULL});
     if (status != LS_OK) return status;
     piece->in_flight = true;
     status = driver->stream_record(device, l->stream, piece->event);

@@ -301,6 +301,97 @@ static ls_status cpu_host_launch(Device *device, const ls_host_work *work, uint6
     return LS_OK;
 }
 
+/* ---- copies and fills within memory ---- */
+
+enum { COPY_PART = 64 * 1024 }; /* bytes that are worth a thread */
+
+/* Elements one after another: what a row of a few bytes is. */
+#define LINE(size)                                                               \
+    case size:                                                                   \
+        for (uint64_t i = 0; i < count; i++, to += axis->to, from += axis->from) \
+            memcpy(to, from, size);                                              \
+        return
+
+static void copy_line(char *to, const char *from, const CopyAxis *axis, uint64_t count,
+                      uint64_t width) {
+    switch (width) {
+        LINE(1);
+        LINE(2);
+        LINE(4);
+        LINE(8);
+    default:
+        for (uint64_t i = 0; i < count; i++, to += axis->to, from += axis->from)
+            memcpy(to, from, width);
+    }
+}
+
+static void fill_row(char *to, uint64_t width, const Copy *copy) {
+    const CopyAxis axis = {.to = copy->unit};
+    copy_line(to, (const char *)&copy->value, &axis, width / copy->unit, copy->unit);
+}
+
+/* Bytes `first` to `last` of a copy that is one row. */
+static void copy_run(const Copy *copy, uint64_t first, uint64_t last) {
+    uint64_t from = first * COPY_PART, to = last * COPY_PART;
+    if (to > copy->width) to = copy->width;
+    if (from >= to) return;
+    if (copy->from)
+        memcpy(copy->to + from, copy->from + from, to - from);
+    else
+        fill_row(copy->to + from, to - from, copy);
+}
+
+/* Rows `first` to `last`, the last axis fastest. */
+static void copy_rows(const Copy *copy, uint64_t first, uint64_t last) {
+    const CopyAxis *inner = &copy->axes[copy->rank - 1];
+    for (uint64_t row = first, count; row < last; row += count) {
+        char *to = copy->to;
+        const char *from = copy->from ? copy->from : (const char *)&copy->value;
+        uint64_t rest = row;
+        for (uint32_t i = copy->rank; i-- > 0;) {
+            const CopyAxis *axis = &copy->axes[i];
+            const int64_t at = (int64_t)(rest % axis->length);
+            rest /= axis->length;
+            to += at * axis->to;
+            from += at * axis->from;
+        }
+        count = inner->length - row % inner->length;
+        if (count > last - row) count = last - row;
+        if (copy->from || copy->width == copy->unit)
+            copy_line(to, from, inner, count, copy->width);
+        else
+            for (uint64_t i = 0; i < count; i++)
+                fill_row(to + (int64_t)i * inner->to, copy->width, copy);
+    }
+}
+
+static void run_copy(const void *arguments, uint64_t first, uint64_t last, uint32_t worker,
+                     uint32_t workers) {
+    Copy copy;
+    (void)worker, (void)workers;
+    memcpy(&copy, arguments, offsetof(Copy, axes));
+    memcpy(copy.axes, (const char *)arguments + offsetof(Copy, axes),
+           copy.rank * sizeof copy.axes[0]);
+    if (copy.rank == 0)
+        copy_run(&copy, first, last);
+    else
+        copy_rows(&copy, first, last);
+}
+
+/* A single row is shared in pieces, others row by row. */
+static void cpu_copy_launch(Device *device, const Copy *copy, Launch *launch) {
+    uint64_t bytes = copy->width, items = (copy->width + COPY_PART - 1) / COPY_PART;
+    for (uint32_t i = 0; i < copy->rank; i++) {
+        bytes *= copy->axes[i].length;
+        items = i == 0 ? copy->axes[i].length : items * copy->axes[i].length;
+    }
+    uint64_t parts = bytes / COPY_PART + 1;
+    if (parts > items) parts = items;
+    launch->kernel.cpu = run_copy;
+    launch->items = items;
+    launch->parts = parts < device->threads ? (uint32_t)parts : device->threads;
+}
+
 static void *cpu_stream(const Device *device) {
     (void)device;
     return NULL;
@@ -389,6 +480,7 @@ const Driver driver_cpu = {
     .launch = cpu_launch,
     .repeat = cpu_repeat,
     .host_launch = cpu_host_launch,
+    .copy_launch = cpu_copy_launch,
     .stream = cpu_stream,
     .event_create = cpu_event_create,
     .event_record = cpu_event_record,

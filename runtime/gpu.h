@@ -85,6 +85,19 @@ typedef union GpuNode {
     } hip;
 } GpuNode;
 
+/* A copy of rows, as CUDA lays it out. */
+typedef struct GpuRows {
+    size_t from_x, from_y;
+    int from_kind;
+    const void *from_host, *from, *from_array;
+    size_t from_pitch;
+    size_t to_x, to_y;
+    int to_kind;
+    void *to_host, *to, *to_array;
+    size_t to_pitch, width, height;
+} GpuRows;
+enum { CUDA_MEMORY_DEVICE = 2, HIP_COPY_WITHIN = 3 };
+
 /* A while node's parameters, as CUDA lays them out: `bodies` is given. */
 typedef struct GpuWhile {
     int type, reserved[3];
@@ -131,6 +144,8 @@ typedef struct Vendor {
     int (*suits)(const char *own, const char *target);
     /* `parameters` stays the caller's and is pointed at. */
     GpuNode (*node)(const Launch *launch, void **parameters);
+    /* Queues rows of one pitch each: one call. */
+    int (*copy_rows)(const GpuCalls *calls, const Copy *copy, void *stream, GpuVerb *verb);
     /* What is wrong with a device of that target, or NULL. */
     const char *(*too_old)(const char *target);
     const char *repeat_code; /* of the kernel ls_repeat; NULL: none */
@@ -252,6 +267,9 @@ ls_status gpu_graph_set(Device *device, void *graph, void *node, const Launch *l
 ls_status gpu_graph_renew(Device *device, void *graph);
 void gpu_graph_destroy(Device *device, void *graph);
 /* gpu_copies.c: likewise. */
+ls_status gpu_run_copy(Gpu *gpu, const Launch *launch); /* with the device current */
+bool gpu_copies(const Copy *copy);
+void gpu_copy_launch(Device *device, const Copy *copy, Launch *launch);
 ls_status gpu_pinned_allocate(Device *device, size_t bytes, void **pointer);
 void gpu_pinned_release(Device *device, void *pointer);
 ls_status gpu_stream_create(Device *device, void **stream);

@@ -62,7 +62,7 @@ static ls_status capture_launches(Gpu *gpu, const Launch *launches, size_t count
     ls_status status = LS_OK;
     for (size_t i = 0; i < count && status == LS_OK; i++) {
         status = gpu_launch_one(gpu, &launches[i]);
-        if (status == LS_OK && !launches[i].host) status = find_node(gpu, &nodes[i]);
+        if (status == LS_OK && !launch_is_fixed(&launches[i])) status = find_node(gpu, &nodes[i]);
     }
     return status;
 }

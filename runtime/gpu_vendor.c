@@ -102,6 +102,19 @@ static const char cuda_repeat_code[] =
     "    ret;\n"
     "}\n";
 
+static int cuda_copy_rows(const GpuCalls *calls, const Copy *copy, void *stream, GpuVerb *verb) {
+    const GpuRows rows = {.from_kind = CUDA_MEMORY_DEVICE,
+                          .from = copy->from,
+                          .from_pitch = (size_t)copy->axes[0].from,
+                          .to_kind = CUDA_MEMORY_DEVICE,
+                          .to = copy->to,
+                          .to_pitch = (size_t)copy->axes[0].to,
+                          .width = copy->width,
+                          .height = copy->axes[0].length};
+    *verb = VERB_copy_pitched;
+    return calls->copy_pitched(&rows, stream);
+}
+
 static const char *cuda_too_old(const char *target) {
     bool unused;
     return capability(target + 3, &unused) < CUDA_OLDEST_TARGET
@@ -214,6 +227,7 @@ const Vendor vendor_cuda = {
     .target = cuda_target,
     .suits = cuda_suits,
     .node = cuda_node,
+    .copy_rows = cuda_copy_rows,
     .too_old = cuda_too_old,
     .repeat_code = cuda_repeat_code,
     .attach = cuda_attach,
@@ -256,6 +270,13 @@ static GpuNode hip_node(const Launch *launch, void **parameters) {
                              .grid = {launch->parts, 1, 1},
                              .block = {launch->threads, 1, 1},
                              .parameters = parameters}};
+}
+
+static int hip_copy_rows(const GpuCalls *calls, const Copy *copy, void *stream, GpuVerb *verb) {
+    *verb = VERB_copy_2d;
+    return calls->copy_2d(copy->to, (size_t)copy->axes[0].to, copy->from,
+                          (size_t)copy->axes[0].from, copy->width, copy->axes[0].length,
+                          HIP_COPY_WITHIN, stream);
 }
 
 /* What code is made for is known by name alone; the toolchain says what it no longer makes. */
@@ -331,6 +352,7 @@ const Vendor vendor_hip = {
     .target = hip_target,
     .suits = hip_suits,
     .node = hip_node,
+    .copy_rows = hip_copy_rows,
     .too_old = hip_too_old,
     .attach = hip_attach,
     .of_stream = hip_of_stream,

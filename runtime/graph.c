@@ -47,15 +47,6 @@ static bool keep_step(ls_graph *graph, ls_step *step) {
     return true;
 }
 
-static void add_moved(ls_graph *graph, ls_step *step) {
-    const Moved *moved = step_moved(step);
-    for (uint32_t i = 0; i < step->launch_count; i++) {
-        graph->moved.read += moved[i].read;
-        graph->moved.written += moved[i].written;
-    }
-    graph->launches++;
-}
-
 ls_status graph_record(ls_graph *graph, const char *call, ls_step *step, const Launch *launches,
                        size_t count) {
     ls_context *context = graph->context;
@@ -63,7 +54,7 @@ ls_status graph_record(ls_graph *graph, const char *call, ls_step *step, const L
     size_t first = recording->launch_count;
     if ((step && !keep_step(graph, step)) || !recording_add(recording, step, launches, count))
         return error_memory(&context->error, call);
-    if (step) add_moved(graph, step);
+    if (step) graph->launches++;
     if (!graph->native) return LS_OK;
     return context->driver->capture_launch(context->device, &recording->launches[first], count,
                                            &recording->nodes[first]);
@@ -121,6 +112,15 @@ static void pin_steps(ls_graph *graph) {
     }
 }
 
+static Moved moved_in(const Recording *recording, uint64_t times) {
+    Moved all = {0, 0};
+    for (size_t i = 0; i < recording->launch_count; i++) {
+        all.read += times * recording->moved[i].read;
+        all.written += times * recording->moved[i].written;
+    }
+    return all;
+}
+
 static ls_status replay(ls_graph *graph, const char *call, uint64_t times) {
     if (!graph) return error_set(NULL, LS_ERROR_ARGUMENT, "%s: graph is NULL", call);
     ls_context *context = graph->context;
@@ -137,8 +137,12 @@ static ls_status replay(ls_graph *graph, const char *call, uint64_t times) {
     if (status != LS_OK || times == 0) return status;
     if (captured) pin_steps(graph);
     graph->statistics.replays += times;
-    ProfileSpan span = {0};
-    if (!captured) span = profile_open(context);
+    copy_add(&context->copies, &graph->copies, times);
+    if (!captured && profile_wants_replay(context, graph)) {
+        status = profile_replay(graph, times);
+        return status == LS_OK ? comm_failure(context) : status;
+    }
+    const ProfileSpan span = profile_open(context, NULL);
     /* A capture of the program's takes launches from any driver, graphs perhaps. */
     const bool ours = graph->statistics.nodes == recording->launch_count;
     if (!graph->native || (captured && ours))
@@ -151,7 +155,11 @@ static ls_status replay(ls_graph *graph, const char *call, uint64_t times) {
             status = driver->graph_launch(context->device, graph->handle, 1, &looped);
     if (looped) graph->statistics.loops = 1;
     if (status == LS_OK) status = comm_failure(context);
-    profile_close(context, span, graph, times, status);
+    if (status == LS_OK && span.profile) {
+        char name[200];
+        profile_name_graph(graph, times, name, sizeof name);
+        profile_close(context, span, name, PROFILE_GRAPH, moved_in(recording, times));
+    }
     return status;
 }
 
@@ -215,7 +223,7 @@ static bool same_form(const Recording *old, const Recording *fresh) {
 
 static bool nodes_known(const Recording *recording) {
     for (size_t i = 0; i < recording->launch_count; i++)
-        if (!recording->nodes[i] && !recording->launches[i].host) return false;
+        if (!recording->nodes[i] && !launch_is_fixed(&recording->launches[i])) return false;
     return true;
 }
 
@@ -228,7 +236,7 @@ static ls_status set_nodes(ls_graph *graph, Recording *fresh) {
     graph->broken = true; /* until all is done */
     for (size_t i = 0; i < fresh->launch_count && status == LS_OK; i++) {
         fresh->nodes[i] = old->nodes[i];
-        if (fresh->launches[i].host) continue;
+        if (launch_is_fixed(&fresh->launches[i])) continue;
         if (!all && launch_equal(&old->launches[i], &fresh->launches[i])) continue;
         status = context->driver->graph_set(context->device, graph->handle, old->nodes[i],
                                             &fresh->launches[i], &renew);
@@ -306,10 +314,6 @@ ls_status ls_graph_update(ls_graph *graph) {
     if (!graph->native) graph->statistics.nodes = fresh.launch_count;
     recording_free(&graph->recording);
     graph->recording = fresh;
-    graph->moved = (Moved){0, 0};
-    graph->launches = 0;
-    for (size_t i = 0; i < fresh.entry_count; i++)
-        if (fresh.entries[i].step) add_moved(graph, fresh.entries[i].step);
     for (size_t i = 0; i < graph->step_count; i++) leave_retired(&graph->steps[i]);
     return LS_OK;
 }

@@ -78,6 +78,21 @@ typedef struct TypeRow {
 } TypeRow;
 extern const TypeRow type_rows[LS_TYPE_COUNT];
 
+/* Rows of bytes that are copied within the device's memory along some axes, or filled. As a
+ * launch's arguments without the axes that it does not have. */
+typedef struct CopyAxis {
+    uint64_t length;
+    int64_t to, from; /* bytes from one step to the next */
+} CopyAxis;
+typedef struct Copy {
+    char *to;
+    const char *from;    /* NULL: a fill */
+    uint64_t width;      /* bytes of a row */
+    uint64_t value;      /* of a fill: what each `unit` bytes of a row become, */
+    uint32_t unit, rank; /* 1, 2, 4 or 8 */
+    CopyAxis axes[LS_RANK_MAX + 1];
+} Copy;
+
 /* One kernel launch, ready to go: filled when a step is prepared, read by launch(). */
 typedef void (*CpuFunction)(const void *arguments, uint64_t first, uint64_t last, uint32_t worker,
                             uint32_t workers);
@@ -94,6 +109,7 @@ typedef struct Launch {
     uint32_t parts; /* what Driver.geometry gave: workers or blocks */
     uint32_t threads;
     bool together;            /* the blocks wait for each other */
+    bool copies;              /* the arguments are a Copy; on a GPU there is no kernel */
     const ls_host_work *host; /* work of the program's: on a GPU instead of a kernel */
 } Launch;
 
@@ -159,6 +175,10 @@ struct Driver {
      * launch's argument. */
     ls_status (*host_launch)(Device *device, const ls_host_work *work, uint64_t *argument,
                              Launch *launch);
+    /* Whether one launch does all of a copy; NULL: of any. copy_launch makes the launch, of which
+     * all but the kernel and the parts is there. */
+    bool (*copies)(const Copy *copy);
+    void (*copy_launch)(Device *device, const Copy *copy, Launch *launch);
     void *(*stream)(const Device *device); /* NULL on the CPU */
     /* Another stream of the trainer's instead of the one it was opened with; NULL: has none. */
     ls_status (*use_stream)(Device *device, void *stream);
@@ -319,6 +339,7 @@ struct ls_context {
     size_t built_count;
     ls_comm *comms; /* its communicators, the latest first */
     Memory memory;
+    ls_copy_statistics copies;
     Error error;
 };
 /* Whether the program around us captures the context's stream into a graph of its own. */
@@ -475,15 +496,16 @@ struct ls_step {
     Binding *bindings;
     Variant *variants; /* the program's */
     uint64_t *arguments;
-    char *range;      /* "adamw.step:12 adamw", where ranges go to a profiler; else NULL */
-    Moved *moved;     /* by the kernels of the variant in use; see `counted` */
-    bool counted;     /* `moved` is of the sizes and the variant in use */
-    int64_t shard[2]; /* the first tensor and the first element of its draws */
-    int64_t *sizes;   /* of the axes; of a ragged one see lengths */
-    int64_t *given;   /* of the axes: by ls_step_set_length, or -1 */
-    Lengths *lengths; /* of the axes */
-    int64_t *numbers; /* where the bindings' shapes and strides lie */
-    char *scalars;    /* device memory of the rank-0 parameters, SCALAR_BYTES each */
+    char *range;               /* "adamw.step:12 adamw", where ranges go to a profiler; else NULL */
+    Moved *moved;              /* by the kernels of the variant in use; see `counted` */
+    ls_copy_statistics copies; /* of its tables, its values and what it gives */
+    bool counted;              /* `moved` is of the sizes and the variant in use */
+    int64_t shard[2];          /* the first tensor and the first element of its draws */
+    int64_t *sizes;            /* of the axes; of a ragged one see lengths */
+    int64_t *given;            /* of the axes: by ls_step_set_length, or -1 */
+    Lengths *lengths;          /* of the axes */
+    int64_t *numbers;          /* where the bindings' shapes and strides lie */
+    char *scalars;             /* device memory of the rank-0 parameters, SCALAR_BYTES each */
     StepSum *sums;
     size_t sum_count;
     Temporaries temporaries;
@@ -603,26 +625,50 @@ bool layout_distinct(
     const Layout *layout); /* no two elements share a byte, as far as can be told */
 bool layout_disjoint(const Layout *a, const Layout *b); /* likewise for two arrays */
 
+/* copy.c: a run of bytes, counted with the context and the step that it is for, timed where a
+ * profile is taken. A NULL stream is the context's; on another only from the host. */
+typedef enum CopyWay { COPY_IN, COPY_OUT, COPY_WITHIN } CopyWay;
+typedef struct CopyRun {
+    CopyWay way;
+    void *to;
+    const void *from;
+    size_t bytes;
+    void *stream;
+    ls_step *step; /* NULL: none */
+} CopyRun;
+ls_status copy_bytes(ls_context *context, const CopyRun *run);
+/* So many times more. */
+void copy_add(ls_copy_statistics *counts, const ls_copy_statistics *more, uint64_t times);
+
 /* traffic.c: what the step's kernel moves by the plan, for what is bound. */
 const Moved *step_moved(ls_step *step);
 
 /* profile.c */
+typedef enum ProfileKind { PROFILE_STEP, PROFILE_GRAPH, PROFILE_COPY, PROFILE_HOST } ProfileKind;
 typedef struct ProfileSpan { /* what is being timed; `profile` NULL: nothing is */
     Profile *profile;
+    void *stream;
     double host_us;
     size_t start; /* in profile->marks */
 } ProfileSpan;
 /* Launches a step, timed where a profile is being taken. */
 ls_status profile_launch(ls_step *step);
-/* Around the replay of a graph. */
-ProfileSpan profile_open(ls_context *context);
-void profile_close(ls_context *context, ProfileSpan span, const ls_graph *graph, uint64_t times,
-                   ls_status status);
+/* Around what is no launch of a step; a NULL stream is the context's. */
+ProfileSpan profile_open(ls_context *context, void *stream);
+void profile_close(ls_context *context, ProfileSpan span, const char *name, ProfileKind kind,
+                   Moved moved);
+/* Whether a replay is to be timed launch by launch, and does it. */
+bool profile_wants_replay(ls_context *context, const ls_graph *graph);
+ls_status profile_replay(const ls_graph *graph, uint64_t times);
+void profile_name_graph(const ls_graph *graph, uint64_t times, char *name, size_t size);
+/* A label's memory has changed. */
+void profile_memory(ls_context *context, const Label *label);
 void profile_free(ls_context *context);
 
 /* What trace.c reads. */
 typedef struct ProfileRow {
     char *step, *kernel, *file;
+    ProfileKind kind;
     uint32_t line;
     uint64_t count;
     double min, max, total;
@@ -636,6 +682,11 @@ typedef struct ProfileEvent { /* in microseconds since the profile began */
     uint32_t row;
     bool host; /* a call, else work of the device */
 } ProfileEvent;
+typedef struct ProfileMemory { /* what the holders of a label have */
+    double at;
+    uint64_t bytes;
+    uint32_t label; /* in profile->labels */
+} ProfileMemory;
 struct Profile {
     bool active;
     ls_status failed; /* why something was not timed, and what */
@@ -645,6 +696,10 @@ struct Profile {
     ProfileEvent *events; /* a ring once it is full */
     size_t event_count, event_capacity;
     uint64_t event_total;
+    ProfileMemory *memory; /* the first so many changes */
+    size_t memory_count, memory_capacity;
+    char **labels; /* the first is of all memory */
+    size_t label_count, label_capacity;
     double began_us; /* of the host's clock */
     /* Drivers' events: of those in `marks` the first `used` are recorded and in use by `pending`.
      */
@@ -712,12 +767,15 @@ typedef struct Recorded { /* one launch of a step, or host work */
 } Recorded;
 typedef struct Recording {
     Launch *launches;
+    Moved *moved; /* by each launch; of copies and host work 0 */
     void **nodes; /* of each launch in the driver's graph; NULL: unknown */
     size_t launch_count, launch_capacity;
     Recorded *entries;
     size_t entry_count, entry_capacity;
 } Recording;
 bool recording_add(Recording *recording, ls_step *step, const Launch *launches, size_t count);
+/* Whether it is no kernel: a graph's update leaves it as it is. */
+bool launch_is_fixed(const Launch *launch);
 void recording_free(Recording *recording);
 bool launch_equal(const Launch *a, const Launch *b);
 
@@ -769,8 +827,8 @@ struct ls_graph {
         uint64_t since; /* retirements of the step that came before the recording or its update */
     } * steps;
     size_t step_count, step_capacity;
-    uint32_t launches; /* of steps, */
-    Moved moved;       /* and what they move */
+    uint32_t launches;         /* of steps, */
+    ls_copy_statistics copies; /* in each replay */
     ls_graph_statistics statistics;
 };
 /* A launch inside the capture; of a step the graph keeps the step. */

@@ -369,8 +369,8 @@ static ls_status read_device_scalar(ls_step *step, const char *call, const char 
         return error_set(&step->context->error, LS_ERROR_STATE,
                          "%s: parameter `%s` of step `%s` has no value yet; set or bind it first",
                          call, parameter, step->image->step);
-    return step->context->driver->copy_out(step->context->device, value, binding->data,
-                                           type_rows[step->image->parameters[found].type].size);
+    const size_t bytes = type_rows[step->image->parameters[found].type].size;
+    return copy_bytes(step->context, &(CopyRun){COPY_OUT, value, binding->data, bytes, NULL, step});
 }
 
 ls_status ls_step_get_async(ls_step *step, const char *parameter, void *value) {
@@ -470,6 +470,9 @@ ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics) {
             (i == 0 || statistics->from_cache) && part->variants[part->chosen].from_cache;
         statistics->temporary_bytes += part->temporaries.bytes;
     }
+    statistics->copies = step->copies;
+    for (uint32_t i = 0; i < step->image->part_count; i++)
+        copy_add(&statistics->copies, &step->parts[i]->copies, 1);
     statistics->table_bytes = step->entries.device_bytes + step->pointers.device_bytes;
     statistics->temporary_bytes += step->temporaries.bytes;
     return LS_OK;

@@ -73,7 +73,8 @@ static ls_status move_scalar(Binding *to, const Binding *from, ls_context *conte
     to->has_value = to->has_value || from->has_value;
     to->bound = from->bound;
     if (!from->bound)
-        return context->driver->copy_within(context->device, to->data, from->data, SCALAR_BYTES);
+        return copy_bytes(context,
+                          &(CopyRun){COPY_WITHIN, to->data, from->data, SCALAR_BYTES, NULL, NULL});
     to->data = from->data;
     return LS_OK;
 }

@@ -60,9 +60,10 @@ typedef struct Object {
         const void *module;
         void (*function)(void *); /* of the host, instead of a kernel */
         void *argument;
-        void *to; /* or a copy that was recorded */
+        void *to; /* or a copy that was recorded, or a fill of so many bytes at once */
         const void *from;
-        size_t bytes;
+        size_t bytes, rows, to_pitch, from_pitch;
+        uint32_t value, unit;
     } * launched;
     size_t launched_count;
     /* Of a graph with a while node: its body, 'b', which counts down, and the array that names it.
@@ -223,7 +224,7 @@ static int copy(LateCopy kind, void *to, const void *from, size_t bytes, void *s
     const Object *queue = stream;
     if (!usable(stream)) return INVALID_HANDLE;
     if (queue->capturing)
-        return submit(stream, (struct Launched){.to = to, .from = from, .bytes = bytes});
+        return submit(stream, (struct Launched){.to = to, .from = from, .bytes = bytes, .rows = 1});
     state.copies_in += kind != LATE_WITHIN;
     state.copies_within += kind == LATE_WITHIN;
     state.copies_beside += queue->for_copies;
@@ -242,6 +243,42 @@ static UNUSED int do_copy_within(void *to, void *from, size_t bytes, void *strea
     return copy(LATE_WITHIN, to, from, bytes, stream);
 }
 
+/* The pitches are at least as wide as a row, as the vendors want. */
+static UNUSED int copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                            size_t width, size_t height, void *stream) {
+    if (to_pitch < width || from_pitch < width || to_pitch > INT32_MAX || from_pitch > INT32_MAX)
+        return INVALID_VALUE;
+    if (!usable(stream)) return INVALID_HANDLE;
+    if (((Object *)stream)->capturing)
+        return submit(stream, (struct Launched){.to = to,
+                                                .from = from,
+                                                .bytes = width,
+                                                .rows = height,
+                                                .to_pitch = to_pitch,
+                                                .from_pitch = from_pitch});
+    int error = 0;
+    for (size_t i = 0; i < height && !error; i++)
+        error = copy(LATE_WITHIN, (char *)to + i * to_pitch, (const char *)from + i * from_pitch,
+                     width, stream);
+    return error;
+}
+
+#ifdef STAND_IN_CUDA
+static UNUSED int do_copy_pitched(const void *parameters, void *stream) {
+    const GpuRows *rows = parameters;
+    if (rows->from_kind != CUDA_MEMORY_DEVICE || rows->to_kind != CUDA_MEMORY_DEVICE)
+        return INVALID_VALUE;
+    return copy_rows(rows->to, rows->to_pitch, rows->from, rows->from_pitch, rows->width,
+                     rows->height, stream);
+}
+#else
+static UNUSED int do_copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                             size_t width, size_t height, int kind, void *stream) {
+    if (kind != HIP_COPY_WITHIN) return INVALID_VALUE;
+    return copy_rows(to, to_pitch, from, from_pitch, width, height, stream);
+}
+#endif
+
 static UNUSED int do_pinned_allocate(void **pointer, size_t bytes, unsigned flags) {
     if (!is_current() || flags) return INVALID_CONTEXT;
     *pointer = state.pinned_fails ? NULL : late_pinned_allocate(bytes);
@@ -258,7 +295,10 @@ static UNUSED int do_pinned_free(void *pointer) {
 }
 
 static int fill_memory(void *to, uint32_t value, uint32_t unit, size_t count, void *stream) {
-    if (!usable(stream) || ((Object *)stream)->capturing) return INVALID_HANDLE;
+    if (!usable(stream)) return INVALID_HANDLE;
+    if (((Object *)stream)->capturing)
+        return submit(stream, (struct Launched){
+                                  .to = to, .bytes = count * unit, .value = value, .unit = unit});
     return late_fill(((Object *)stream)->queue, to, value, unit, count);
 }
 
@@ -303,8 +343,15 @@ static UNUSED int do_module_function(void **function, void *module, const char *
 }
 
 static int run(const struct Launched *launched) {
+    if (launched->unit) {
+        for (size_t i = 0; i < launched->bytes; i += launched->unit)
+            memcpy((char *)launched->to + i, &launched->value, launched->unit);
+        return 0;
+    }
     if (launched->to) {
-        memmove(launched->to, launched->from, launched->bytes);
+        for (size_t i = 0; i < launched->rows; i++)
+            memmove((char *)launched->to + i * launched->to_pitch,
+                    (const char *)launched->from + i * launched->from_pitch, launched->bytes);
         return 0;
     }
     if (launched->function) {

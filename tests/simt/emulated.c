@@ -70,8 +70,8 @@ typedef struct Work {
     void *arguments; /* our copy */
     unsigned char *to;
     const void *from;
-    size_t bytes;
-    uint32_t value, unit; /* a fill: the value and how many bytes of it */
+    size_t bytes, rows, to_pitch, from_pitch; /* a copy: so many rows */
+    uint32_t value, unit;                     /* a fill: the value and how many bytes of it */
     void (*host_function)(void *);
     void *host_argument;
 } Work;
@@ -153,7 +153,9 @@ static int do_work(const Work *work) {
     static uint64_t turns;
     const char *seed = getenv("SIMT_SEED");
     if (work->kind == WORK_COPY) {
-        memcpy(work->to, work->from, work->bytes);
+        for (size_t i = 0; i < work->rows; i++)
+            memcpy(work->to + i * work->to_pitch, (const char *)work->from + i * work->from_pitch,
+                   work->bytes);
         return 0;
     }
     if (work->kind == WORK_FILL) {
@@ -360,7 +362,8 @@ static UNUSED int do_memory_info(size_t *free_bytes, size_t *total_bytes) {
 static int copy(LateCopy kind, void *to, const void *from, size_t bytes, void *stream) {
     const Queue *queue = stream;
     if (queue && queue->capturing)
-        return submit(stream, (Work){.kind = WORK_COPY, .to = to, .from = from, .bytes = bytes});
+        return submit(stream,
+                      (Work){.kind = WORK_COPY, .to = to, .from = from, .bytes = bytes, .rows = 1});
     return late_copy(queue ? queue->late : NULL, kind, to, from, bytes);
 }
 static UNUSED int do_copy_in(void *to, void *from, size_t bytes, void *stream) {
@@ -372,6 +375,46 @@ static UNUSED int do_copy_out(void *to, void *from, size_t bytes, void *stream) 
 static UNUSED int do_copy_within(void *to, void *from, size_t bytes, void *stream) {
     return copy(LATE_WITHIN, to, from, bytes, stream);
 }
+static int copy_rows(const Work *rows, void *stream) {
+    const Queue *queue = stream;
+    int error = 0;
+    if (rows->to_pitch < rows->bytes || rows->from_pitch < rows->bytes)
+        return fail(INVALID_VALUE, "rows that are wider than their pitch are copied");
+    if (queue && queue->capturing) return submit(stream, *rows);
+    for (size_t i = 0; i < rows->rows && !error; i++)
+        error = copy(LATE_WITHIN, rows->to + i * rows->to_pitch,
+                     (const char *)rows->from + i * rows->from_pitch, rows->bytes, stream);
+    return error;
+}
+#ifdef STAND_IN_CUDA
+static UNUSED int do_copy_pitched(const void *parameters, void *stream) {
+    const GpuRows *rows = parameters;
+    if (rows->from_kind != CUDA_MEMORY_DEVICE || rows->to_kind != CUDA_MEMORY_DEVICE)
+        return fail(INVALID_VALUE, "rows are copied within the device only");
+    const Work work = {.kind = WORK_COPY,
+                       .to = rows->to,
+                       .from = rows->from,
+                       .bytes = rows->width,
+                       .rows = rows->height,
+                       .to_pitch = rows->to_pitch,
+                       .from_pitch = rows->from_pitch};
+    return copy_rows(&work, stream);
+}
+#else
+static UNUSED int do_copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                             size_t width, size_t height, int kind, void *stream) {
+    if (kind != HIP_COPY_WITHIN)
+        return fail(INVALID_VALUE, "rows are copied within the device only");
+    const Work work = {.kind = WORK_COPY,
+                       .to = to,
+                       .from = from,
+                       .bytes = width,
+                       .rows = height,
+                       .to_pitch = to_pitch,
+                       .from_pitch = from_pitch};
+    return copy_rows(&work, stream);
+}
+#endif
 static UNUSED int do_pinned_allocate(void **pointer, size_t bytes, unsigned flags) {
     *pointer = flags ? NULL : late_pinned_allocate(bytes);
     state.pinned += *pointer != NULL;

@@ -11,8 +11,8 @@
  * failure an output handle is NULL. A context, with all that was made from it, may be used from one
  * thread at a time, different contexts from different threads; a monitor is for itself. Every
  * function takes NULL for a handle: ..._destroy does nothing, what returns a status fails, and what
- * cannot fail gives 0, NULL or "?" (ls_context_kind the CPU) and leaves a message. `const char *` arguments are copied. All lengths are in elements unless
- * called bytes. */
+ * cannot fail gives 0, NULL or "?" (ls_context_kind the CPU) and leaves a message. `const char *`
+ * arguments are copied. All lengths are in elements unless called bytes. */
 #ifndef LOCKSTEP_H
 #define LOCKSTEP_H
 
@@ -118,6 +118,23 @@ ls_status ls_copy_in(ls_context *context, void *device, const void *host, size_t
 ls_status ls_copy_out(ls_context *context, void *host, const void *device, size_t bytes);
 /* queued on the stream */
 ls_status ls_fill_zero(ls_context *context, void *device, size_t bytes);
+/* Copies an array of the device's memory to another of the same type and shape, each with any
+ * strides; those of `from` may be 0. Queued on the stream, also between ls_graph_begin and
+ * ls_graph_end, where the graph does it at every replay with the memory named at the recording.
+ * The two may not share memory, nor two elements of `to`: LS_ERROR_BIND. On a GPU runs of bytes
+ * and rows of one pitch are one call of the driver, other strides one for each row. */
+ls_status ls_copy(ls_context *context, const ls_tensor *to, const ls_tensor *from);
+/* Likewise sets every element of `to` to `value`, one element of its type. */
+ls_status ls_fill(ls_context *context, const ls_tensor *to, const void *value);
+/* Copies so far between the host and the device, for feeds and data sets too, and within the
+ * device; those of graphs count at each replay. Values set with ls_step_set are none. Where a
+ * training is in its steady state nothing but what the program asks for is added. */
+typedef struct ls_copy_statistics {
+    uint64_t to_device, to_device_bytes;
+    uint64_t from_device, from_device_bytes;
+    uint64_t within, within_bytes; /* ls_copy and ls_fill too */
+} ls_copy_statistics;
+void ls_copy_stats(const ls_context *context, ls_copy_statistics *statistics);
 /* Page-locked memory of the host, which copies to and from the device need to go on beside other
  * work: what ls_step_get_async writes to best lies there. Not part of the memory pool and its
  * statistics. */
@@ -271,12 +288,13 @@ typedef struct ls_step_statistics {
     /* time spent getting the code, from the cache or the toolchain */
     double compile_ms;
     int from_cache;
-    uint64_t temporary_bytes; /* memory of its own for what its kernels hand on */
-    uint32_t threads;         /* CPU workers available, or threads per block */
-    uint64_t table_bytes;     /* lengths, pointers and tables of work of lists, on the device */
-    int tuned;                /* launched as `lockstep tune` or ls_step_tune said */
-    uint64_t parts;           /* blocks, or workers on a CPU, of its largest launch */
-    uint64_t work;            /* elements that its phases visit: ls_image_tuning goes by it */
+    uint64_t temporary_bytes;  /* memory of its own for what its kernels hand on */
+    uint32_t threads;          /* CPU workers available, or threads per block */
+    uint64_t table_bytes;      /* lengths, pointers and tables of work of lists, on the device */
+    int tuned;                 /* launched as `lockstep tune` or ls_step_tune said */
+    uint64_t parts;            /* blocks, or workers on a CPU, of its largest launch */
+    uint64_t work;             /* elements that its phases visit: ls_image_tuning goes by it */
+    ls_copy_statistics copies; /* for the step so far: its tables, values that were read */
 } ls_step_statistics;
 ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics);
 
@@ -452,10 +470,10 @@ typedef struct ls_host_work {
 /* Queues the work after what was launched before and ahead of what comes later; a graph records it
  * like a launch. On the CPU the workers share the items, so `run` must bear several threads at once
  * on different items, each with the floating-point control (rounding, flushing) of the thread that
- * launches it or the graph. On a GPU a thread of the driver does all of them while the stream waits.
- * `run` may call neither Lockstep nor the driver. `work` stays the caller's and must stay as it is
- * until it is done and no graph holds it. LS_ERROR_UNSUPPORTED where the driver has no such call,
- * or records none in a graph: then end the graph, call it, and begin another. */
+ * launches it or the graph. On a GPU a thread of the driver does all of them while the stream
+ * waits. `run` may call neither Lockstep nor the driver. `work` stays the caller's and must stay as
+ * it is until it is done and no graph holds it. LS_ERROR_UNSUPPORTED where the driver has no such
+ * call, or records none in a graph: then end the graph, call it, and begin another. */
 ls_status ls_host_call(ls_context *context, const ls_host_work *work);
 
 /* ---- events: time on the device ---- */
@@ -469,14 +487,16 @@ void ls_event_destroy(ls_event *event);
 /* ---- profile: how long launches take, and what they move ---- */
 
 /* From here to ls_profile_end every launch of the context's steps is timed, kernel by kernel, with
- * events on a GPU and clocks on the CPU, and every replay of a graph as a whole; bits stay the
- * same. Drops what an earlier profile found. Both wait for the device, and so does a launch now and
- * then. */
+ * events on a GPU and clocks on the CPU, and so are copies. A replay of a graph is launched kernel
+ * by kernel for that, so there is a row for each, and one for all of it, which is longer than
+ * without a profile; one with the program's own work is timed as a whole. Bits stay the same. Drops
+ * what an earlier profile found. Both wait for the device, and so does a launch now and then. */
 ls_status ls_profile_begin(ls_context *context);
 /* Fails when something could not be timed, and says what; what could is there all the same. */
 ls_status ls_profile_end(ls_context *context);
 typedef struct ls_profile_row {
-    const char *step;   /* "adamw"; of a replay "graph of adamw", "graph of 3 launches" */
+    /* "adamw"; of a replay "graph of adamw", "graph of 3 launches"; "copy to the device", "host" */
+    const char *step;
     const char *kernel; /* or NULL: the step as a whole, before its kernels */
     const char *file; /* the source, and the line where the step stands there; "" and 0 of graphs */
     uint32_t line;
@@ -490,7 +510,8 @@ typedef struct ls_profile_row {
  * texts are the context's until ls_profile_begin. */
 size_t ls_profile_rows(ls_context *context, ls_profile_row *rows, size_t capacity);
 /* Writes the launches of the profile that ended, the latest 262,144, as a trace for Perfetto or
- * chrome://tracing: a track for the calls and one for the device. A regular file is replaced when
+ * chrome://tracing: a track for the calls, one for the device with its copies, and counters of the
+ * memory in use, of all and by label. A regular file is replaced when
  * the new one is complete, through a symbolic link too; a device or pipe is written to. */
 ls_status ls_profile_trace(ls_context *context, const char *path);
 
