@@ -272,7 +272,14 @@ static ls_status cpu_geometry(Device *device, const ls_image_kernel *kernel, uin
 
 static ls_status cpu_repeat(Device *device, const Launch *launches, size_t count, uint64_t times) {
     Cpu *cpu = (Cpu *)device;
-    pool_run(cpu->pool, launches, count, times);
+    pool_run(cpu->pool, launches, count, times, NULL);
+    return LS_OK;
+}
+
+static ls_status cpu_repeat_until(Device *device, const Launch *launches, size_t count,
+                                  const void *stop, uint64_t most, uint64_t *times) {
+    Cpu *cpu = (Cpu *)device;
+    *times = pool_run(cpu->pool, launches, count, most, stop);
     return LS_OK;
 }
 
@@ -479,6 +486,7 @@ const Driver driver_cpu = {
     .geometry = cpu_geometry,
     .launch = cpu_launch,
     .repeat = cpu_repeat,
+    .repeat_until = cpu_repeat_until,
     .host_launch = cpu_host_launch,
     .copy_launch = cpu_copy_launch,
     .stream = cpu_stream,

@@ -576,6 +576,7 @@ static void gpu_event_destroy(Device *device, void *event) {
         .capture_launch = gpu_capture_launch, \
         .capture_end = gpu_capture_end, \
         .graph_launch = gpu_graph_launch, \
+        .graph_until = gpu_graph_until, \
         .graph_set = gpu_graph_set, \
         .graph_renew = gpu_graph_renew, \
         .graph_destroy = gpu_graph_destroy, \

@@ -121,20 +121,27 @@ static Moved moved_in(const Recording *recording, uint64_t times) {
     return all;
 }
 
-static ls_status replay(ls_graph *graph, const char *call, uint64_t times) {
+/* Whether it can be replayed, and whether the program around us captures the stream. */
+static ls_status check_replay(ls_graph *graph, const char *call, bool *captured) {
+    *captured = false;
     if (!graph) return error_set(NULL, LS_ERROR_ARGUMENT, "%s: graph is NULL", call);
     ls_context *context = graph->context;
-    const Recording *recording = &graph->recording;
-    const Driver *driver = context->driver;
-    bool captured, looped = false;
     if (context->capture) return context_not_capturing(context, call);
     if (graph->broken)
         return error_set(&context->error, LS_ERROR_STATE,
                          "%s: the last ls_graph_update failed half way; call it again, or record "
                          "the graph again",
                          call);
-    ls_status status = context_captured(context, &captured);
+    return context_captured(context, captured);
+}
+
+static ls_status replay(ls_graph *graph, const char *call, uint64_t times) {
+    bool captured, looped = false;
+    ls_status status = check_replay(graph, call, &captured);
     if (status != LS_OK || times == 0) return status;
+    ls_context *context = graph->context;
+    const Recording *recording = &graph->recording;
+    const Driver *driver = context->driver;
     if (captured) pin_steps(graph);
     graph->statistics.replays += times;
     copy_add(&context->copies, &graph->copies, times);
@@ -169,6 +176,60 @@ ls_status ls_graph_launch(ls_graph *graph) {
 
 ls_status ls_graph_repeat(ls_graph *graph, uint64_t times) {
     return replay(graph, "ls_graph_repeat", times);
+}
+
+/* Where the host looks at the byte ahead of each replay. */
+static ls_status replay_until(ls_graph *graph, const char *call, const void *stop, uint64_t most,
+                              uint64_t *times) {
+    ls_context *context = graph->context;
+    unsigned char set = 0;
+    ls_status status = LS_OK;
+    while (status == LS_OK && *times < most) {
+        status = context->driver->copy_out(context->device, &set, stop, sizeof set);
+        if (status == LS_OK) status = context->driver->synchronize(context->device);
+        if (status != LS_OK || set) break;
+        status = replay(graph, call, 1);
+        if (status == LS_OK) ++*times;
+    }
+    return status;
+}
+
+/* By the device, or by the workers. `done` where that could be done, and nothing has run else. */
+static ls_status loop_until(ls_graph *graph, const void *stop, uint64_t most, uint64_t *times,
+                            bool *done) {
+    ls_context *context = graph->context;
+    const Driver *driver = context->driver;
+    const Recording *recording = &graph->recording;
+    ls_status status = LS_OK;
+    *done = false;
+    if (profile_wants_replay(context, graph)) return LS_OK;
+    if (graph->native) {
+        status = driver->graph_until(context->device, graph->handle, stop, most, times, done);
+        if (*done) graph->statistics.loops = 1;
+    } else if (driver->repeat_until) {
+        *done = true;
+        status = driver->repeat_until(context->device, recording->launches, recording->launch_count,
+                                      stop, most, times);
+    }
+    graph->statistics.replays += *times;
+    copy_add(&context->copies, &graph->copies, *times);
+    return status;
+}
+
+ls_status ls_graph_repeat_until(ls_graph *graph, const void *stop, uint64_t most, uint64_t *times) {
+    static const char call[] = "ls_graph_repeat_until";
+    uint64_t counted = 0;
+    bool captured, done = false;
+    if (times) *times = 0;
+    ls_status status = check_replay(graph, call, &captured);
+    if (status != LS_OK) return status;
+    ls_context *context = graph->context;
+    if (!stop) return error_set(&context->error, LS_ERROR_ARGUMENT, "%s: stop is NULL", call);
+    if (captured) return context_not_capturing(context, call);
+    status = loop_until(graph, stop, most, &counted, &done);
+    if (status == LS_OK && !done) status = replay_until(graph, call, stop, most, &counted);
+    if (times) *times = counted;
+    return status == LS_OK ? comm_failure(context) : status;
 }
 
 /* ---- updates ---- */

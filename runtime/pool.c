@@ -85,7 +85,8 @@ struct Pool {
     const Launch *launches;
     size_t count, at;
     uint64_t times;
-    FloatControl callers;                      /* of the thread that runs the job */
+    const volatile unsigned char *stop; /* not 0: no more rounds; NULL: as many as asked for */
+    FloatControl callers;               /* of the thread that runs the job */
     _Alignas(CACHE_LINE) _Atomic uint64_t now; /* a Now */
     _Alignas(CACHE_LINE) atomic_uint done;     /* parts of it that have ended */
 };
@@ -145,7 +146,7 @@ static void go_on(Pool *pool, uint64_t serial, bool caller) {
     for (;;) {
         if (++pool->at == pool->count) {
             pool->at = 0;
-            if (--pool->times == 0) break;
+            if (--pool->times == 0 || (pool->stop && *pool->stop)) break;
         }
         const Launch *launch = &pool->launches[pool->at];
         if (launch->parts > 1 || !caller) {
@@ -274,7 +275,8 @@ uint32_t pool_threads(const Pool *pool) {
     return pool->threads;
 }
 
-void pool_run(Pool *pool, const Launch *launches, size_t count, uint64_t times) {
+uint64_t pool_run(Pool *pool, const Launch *launches, size_t count, uint64_t times,
+                  const void *stop) {
     if (origin_forked(&pool->origin)) adopt(pool);
     FloatControl before = float_read();
     float_write(FLOAT_DEFAULT);
@@ -283,9 +285,10 @@ void pool_run(Pool *pool, const Launch *launches, size_t count, uint64_t times) 
     pool->launches = launches;
     pool->count = count;
     pool->times = times;
+    pool->stop = stop;
     pool->callers = before;
     pool->at = SIZE_MAX; /* before the first */
-    if (count > 0 && times > 0) go_on(pool, serial, true);
+    if (count > 0 && times > 0 && !(stop && *pool->stop)) go_on(pool, serial, true);
     for (;;) {
         const uint64_t word = atomic_load_explicit(&pool->now, memory_order_acquire);
         const Now now = now_of(word);
@@ -293,6 +296,7 @@ void pool_run(Pool *pool, const Launch *launches, size_t count, uint64_t times) 
         if (!help(caller, now)) wait_change(caller, word);
     }
     float_write(before);
+    return times - pool->times;
 }
 
 void pool_destroy(Pool *pool) {

@@ -171,6 +171,9 @@ struct Driver {
                           Launch *launch);
     ls_status (*launch)(Device *device, const Launch *launches, size_t count); /* in order */
     ls_status (*repeat)(Device *device, const Launch *launches, size_t count, uint64_t times);
+    /* As long as the byte at `stop` is 0; gives how often. NULL: the host looks at it. */
+    ls_status (*repeat_until)(Device *device, const Launch *launches, size_t count,
+                              const void *stop, uint64_t most, uint64_t *times);
     /* Host work, which has items and stays the caller's, as a launch; `argument` is room for the
      * launch's argument. */
     ls_status (*host_launch)(Device *device, const ls_host_work *work, uint64_t *argument,
@@ -210,6 +213,10 @@ struct Driver {
     ls_status (*capture_end)(Device *device, void **graph, size_t *node_count);
     /* Sets *looped where the device repeats it by itself. */
     ls_status (*graph_launch)(Device *device, void *graph, uint64_t times, bool *looped);
+    /* The same as long as the byte at `stop` is 0, waiting for the end; gives how often. Where the
+     * device cannot, *looped is false and nothing has run. */
+    ls_status (*graph_until)(Device *device, void *graph, const void *stop, uint64_t most,
+                             uint64_t *times, bool *looped);
     /* Gives a kernel's node another launch of the same form. Sets *renew where that cannot be done
      * to what was instantiated: after the last one graph_renew instantiates it again. */
     ls_status (*graph_set)(Device *device, void *graph, void *node, const Launch *launch,
@@ -251,9 +258,10 @@ void origin_close(Origin *origin);
 typedef struct Pool Pool;
 Pool *pool_create(uint32_t threads); /* counts the caller; NULL: out of memory */
 uint32_t pool_threads(const Pool *pool);
-/* Each with its `parts` workers, one after the other, and all of that so many times; returns when
- * all are done. */
-void pool_run(Pool *pool, const Launch *launches, size_t count, uint64_t times);
+/* Each with its `parts` workers, one after the other, and all of that so many times, as long as the
+ * byte at `stop` is 0 (NULL: is not looked at); returns when all are done, and how often. */
+uint64_t pool_run(Pool *pool, const Launch *launches, size_t count, uint64_t times,
+                  const void *stop);
 void pool_destroy(Pool *pool);
 
 /* memory_pool.c: the memory pool, pieces of device memory (chunks) cut into ranges. */

@@ -71,6 +71,7 @@ typedef struct Object {
     struct Object *body;
     void *bodies[1];
     uint32_t *left;
+    const unsigned char *stop; /* NULL: of ls_repeat */
     unsigned initial;
     void *origin;      /* of what was instantiated: where the nodes' names point */
     LateStream *queue; /* of a stream */
@@ -391,6 +392,7 @@ typedef struct Queued {
     const Object *graph;
     size_t count;
     uint32_t *left;
+    const unsigned char *stop;
     unsigned initial;
     struct Launched launched[];
 } Queued;
@@ -398,9 +400,11 @@ typedef struct Queued {
 static int run_queued(void *what) {
     const Queued *queued = what;
     int error = 0;
-    for (unsigned again = queued->left ? queued->initial : 1; again && !error;) {
+    unsigned again = queued->left && !queued->stop ? queued->initial : 1;
+    if (queued->stop) again = *queued->left != 0 && !*queued->stop;
+    while (again && !error) {
         for (size_t i = 0; i < queued->count && !error; i++) error = run(&queued->launched[i]);
-        again = queued->left && --*queued->left != 0;
+        again = queued->left && --*queued->left != 0 && !(queued->stop && *queued->stop);
     }
     return error;
 }
@@ -418,6 +422,7 @@ static int queue_launches(const Object *stream, const struct Launched *launched,
     if (!queued) return OUT_OF_MEMORY;
     *queued = (Queued){.graph = graph, .count = count};
     if (graph) queued->left = graph->left;
+    if (graph) queued->stop = graph->stop;
     if (graph) queued->initial = graph->initial;
     if (count) memcpy(queued->launched, launched, count * sizeof *launched);
     return late_queue(stream->queue, (LateWork){run_queued, free, queued_uses, queued});
@@ -574,6 +579,8 @@ static UNUSED int do_graph_instantiate(void **executable, void *graph, unsigned 
         memcpy(made->launched, body->launched, body->launched_count * sizeof *made->launched);
         made->launched_count = body->launched_count;
         made->left = body->left;
+        made->stop = body->stop;
+        if (made->stop && recording->stop != made->stop) return INVALID_VALUE; /* no first look */
         made->initial = recording->initial;
     }
     state.instantiations++;
@@ -660,7 +667,8 @@ static UNUSED int do_graph_add(void **node, void *graph, void *const *before, co
                                size_t count, void *parameters) {
     GpuWhile *given = parameters;
     Object *recording = graph;
-    if (!is(graph, 'r') || before || edges || count || recording->body ||
+    if (!is(graph, 'r') || edges || count != (recording->stop != NULL) ||
+        (count && before[0] != recording) || recording->body ||
         given->type != CUDA_NODE_CONDITIONAL || given->kind != CUDA_CONDITION_WHILE ||
         given->size != 1 || given->handle != (uintptr_t)graph || given->context != current_context)
         return INVALID_VALUE;
@@ -699,14 +707,22 @@ static UNUSED int do_graph_kernel(void **node, void *graph, void *const *before,
     const GpuNode *given = parameters;
     Object *body = graph;
     unsigned long long handle;
-    if (!is(graph, 'b') || count != 1 || before[0] != body->launched ||
-        !is(given->cuda.function, 'f') || given->cuda.grid[0] != 1 || given->cuda.block[0] != 1 ||
-        strcmp(((Object *)given->cuda.function)->name, "ls_repeat") != 0)
+    const bool within = is(graph, 'b');
+    if ((!within && !is(graph, 'r')) || count != within ||
+        (within && before[0] != body->launched) || !is(given->cuda.function, 'f') ||
+        given->cuda.grid[0] != 1 || given->cuda.block[0] != 1)
         return INVALID_VALUE;
+    const bool until = strcmp(((Object *)given->cuda.function)->name, "ls_until") == 0;
+    if (!until && (!within || strcmp(((Object *)given->cuda.function)->name, "ls_repeat") != 0))
+        return INVALID_VALUE;
+    uint32_t step = 1;
     memcpy(&body->left, given->cuda.parameters[0], sizeof body->left);
-    memcpy(&handle, given->cuda.parameters[1], sizeof handle);
+    if (until) memcpy(&body->stop, given->cuda.parameters[1], sizeof body->stop);
+    memcpy(&handle, given->cuda.parameters[until ? 2 : 1], sizeof handle);
+    if (until) memcpy(&step, given->cuda.parameters[3], sizeof step);
     *node = body;
-    return handle == (uintptr_t)body->context ? 0 : INVALID_VALUE;
+    return step == within && handle == (uintptr_t)(within ? body->context : body) ? 0
+                                                                                  : INVALID_VALUE;
 }
 
 static UNUSED int do_graph_release(void *executable) {

@@ -88,6 +88,7 @@ typedef struct Queue { /* a stream, a recording, a graph */
     struct Queue *body;
     void *bodies[1];
     uint32_t *left;
+    const unsigned char *stop; /* of ls_until: what ends it */
 } Queue;
 struct Node { /* what names the work of a recording */
     void *self;
@@ -228,11 +229,13 @@ typedef struct Queued {
 static int run_queued(void *what) {
     const Queued *queued = what;
     uint32_t *left = queued->work.left;
+    const unsigned char *stop = queued->work.stop;
     int error = 0;
+    if (stop && (*left == 0 || *stop)) return 0;
     do {
         for (size_t i = 0; !error && i < queued->work.count; i++)
             error = do_work(&queued->work.work[i]);
-    } while (!error && left && --*left != 0);
+    } while (!error && left && --*left != 0 && !(stop && *stop));
     return error;
 }
 
@@ -261,6 +264,7 @@ static int queue_work(const Queue *stream, const Work *work, size_t count, const
     }
     queued->graph = graph;
     queued->work.left = graph ? graph->left : NULL;
+    queued->work.stop = graph ? graph->stop : NULL;
     return late_queue(stream ? stream->late : NULL,
                       (LateWork){run_queued, release_queued, queued_uses, queued});
 }
@@ -583,6 +587,7 @@ static UNUSED int do_graph_instantiate(void **executable, void *graph, unsigned 
     for (size_t i = 0; !error && i < recording->count; i++)
         error = record(*executable, recording->work[i]);
     if (!error) ((Queue *)*executable)->left = recording->left;
+    if (!error) ((Queue *)*executable)->stop = recording->stop;
     return error;
 }
 static UNUSED int do_capture_info(void *stream, int *status, unsigned long long *id, void **graph,
@@ -647,7 +652,7 @@ static UNUSED int do_graph_create(void **graph, unsigned flags) {
 static UNUSED int do_graph_condition(unsigned long long *handle, void *graph, void *context,
                                      unsigned value, unsigned flags) {
     *handle = (uintptr_t)graph;
-    if (context == &the_context && value == 1 && flags == CUDA_CONDITION_ASSIGN) return 0;
+    if (context == &the_context && value <= 1 && flags == CUDA_CONDITION_ASSIGN) return 0;
     return fail(INVALID_VALUE, "a condition of another kind");
 }
 static UNUSED int do_graph_add(void **node, void *graph, void *const *before, const void *edges,
@@ -655,7 +660,8 @@ static UNUSED int do_graph_add(void **node, void *graph, void *const *before, co
     static long bodies;
     GpuWhile *given = parameters;
     Queue *recording = graph;
-    if (before || edges || count || recording->body || given->type != CUDA_NODE_CONDITIONAL ||
+    if (edges || count != (recording->stop != NULL) || (count && before[0] != graph) ||
+        recording->body || given->type != CUDA_NODE_CONDITIONAL ||
         given->kind != CUDA_CONDITION_WHILE || given->size != 1 ||
         given->handle != (uintptr_t)graph)
         return fail(INVALID_VALUE, "a node of another kind");
@@ -679,10 +685,13 @@ static UNUSED int do_graph_kernel(void **node, void *graph, void *const *before,
                                   const void *parameters) {
     const GpuNode *given = parameters;
     Queue *body = graph;
-    if (count != 1 || before[0] != body || given->cuda.grid[0] != 1 ||
-        strcmp(((Function *)given->cuda.function)->name, "ls_repeat") != 0)
-        return fail(INVALID_VALUE, "a kernel that is not ls_repeat");
+    const char *name = ((Function *)given->cuda.function)->name;
+    const bool until = strcmp(name, "ls_until") == 0;
+    if (count > 1 || (count && before[0] != body) || given->cuda.grid[0] != 1 ||
+        (!until && (!count || strcmp(name, "ls_repeat") != 0)))
+        return fail(INVALID_VALUE, "a kernel that is neither ls_repeat nor ls_until");
     memcpy(&body->left, given->cuda.parameters[0], sizeof body->left);
+    if (until) memcpy(&body->stop, given->cuda.parameters[1], sizeof body->stop);
     *node = body;
     return 0;
 }

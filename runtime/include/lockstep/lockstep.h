@@ -319,6 +319,12 @@ ls_status ls_graph_end(ls_context *context, ls_graph **graph);
 ls_status ls_graph_launch(ls_graph *graph);
 /* Replays it so many times, one after another, with one call. */
 ls_status ls_graph_repeat(ls_graph *graph, uint64_t times);
+/* Replays it as long as the bool at `stop`, one byte of the device's memory, is false: it is looked
+ * at ahead of each replay, `most` times at most; a step of the graph sets it, where the loss is not
+ * finite or has not fallen for a while. Returns when that has ended, and *times, which may be NULL,
+ * is how often it was replayed, on failure what is known. On a CPU, and with CUDA 12.4, nobody
+ * waits between the replays; else the host reads the byte each time. */
+ls_status ls_graph_repeat_until(ls_graph *graph, const void *stop, uint64_t most, uint64_t *times);
 /* Takes over the bindings of the graph's steps as they are now, for later replays. Costs nothing
  * where nothing changed; else only the kernels of the steps that changed get new parameters, unless
  * the driver wants the graph instantiated again (statistics count that). Steps are prepared, so
@@ -330,7 +336,7 @@ ls_status ls_graph_update(ls_graph *graph);
 typedef struct ls_graph_statistics {
     /* 1: a graph of the driver's, or on the CPU one job of its workers; 0: launched one by one */
     int native;
-    int loops;         /* 1: ls_graph_repeat was a loop on the device */
+    int loops;         /* 1: ls_graph_repeat or ls_graph_repeat_until was a loop on the device */
     uint64_t launches; /* kernels and host work of Lockstep's in a replay */
     uint64_t nodes;    /* of the driver's graph, the trainer's own work too; else launches */
     uint64_t replays;
