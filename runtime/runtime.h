@@ -514,6 +514,8 @@ struct ls_step {
     Lengths *lengths;          /* of the axes */
     int64_t *numbers;          /* where the bindings' shapes and strides lie */
     char *scalars;             /* device memory of the rank-0 parameters, SCALAR_BYTES each */
+    ls_step *source;           /* of an instance: whose values it reads */
+    uint32_t instances;        /* of it */
     StepSum *sums;
     size_t sum_count;
     Temporaries temporaries;
@@ -547,6 +549,9 @@ ls_status step_parameter(ls_step *step, const char *call, const char *name, size
 void step_declaration(const ls_step *step, size_t parameter, char *text, size_t size);
 /* "a" or "an", as the noun sounds. */
 const char *step_article(const char *noun);
+/* The step's own device scalar of a rank-0 parameter: of an instance the source's, where it only
+ * reads it. */
+void *step_scalar(const ls_step *step, size_t parameter);
 /* step_bind.c: an out is asked for; what is not one does not mind. */
 void step_want(ls_step *step, size_t parameter);
 /* step_list.c: room for `count` tensors; what there was stays on failure. */

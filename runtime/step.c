@@ -263,6 +263,8 @@ void step_release(ls_step *step) {
     free(step->sizes);
     free(step->bindings);
     program_release(step->program);
+    if (step->source) step->source->instances--;
+    if (step->source) step_release(step->source);
     free(step);
 }
 

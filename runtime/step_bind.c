@@ -112,8 +112,7 @@ static ls_status check_memory(const ls_step *step, size_t number, const Layout *
 static void unbind(ls_step *step, size_t number) {
     Binding *binding = &step->bindings[number];
     binding->bound = false;
-    binding->data =
-        step_is_device_scalar(step, number) ? step->scalars + number * SCALAR_BYTES : NULL;
+    binding->data = step_is_device_scalar(step, number) ? step_scalar(step, number) : NULL;
     binding->dense = step_is_device_scalar(step, number);
     step->ready = step->sized = false;
 }

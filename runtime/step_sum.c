@@ -167,6 +167,12 @@ static ls_status check_state(const ls_step *step, const char *call, size_t count
                          "%s: step `%s` was built ahead of time, and a sum takes other kernels: "
                          "load the .step file",
                          call, name);
+    if (step->source || step->instances)
+        return error_set(
+            error, LS_ERROR_UNSUPPORTED,
+            "%s: step `%s` %s, and a sum takes other kernels: create a step of its own "
+            "for it",
+            call, name, step->source ? "is an instance" : "has instances");
     if (step->graphs || step->pinned)
         return error_set(error, LS_ERROR_STATE,
                          "%s: a graph holds step `%s`, whose kernels a sum of another number or "

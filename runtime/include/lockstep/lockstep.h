@@ -200,6 +200,13 @@ const char *ls_program_step_name(const ls_program *program, size_t index);
 /* A step of the file, or one that it imports by its own name. The message of LS_ERROR_ARGUMENT
  * names the step that was meant, else those of the file itself. */
 ls_status ls_step_create(ls_program *program, const char *name, ls_step **step);
+/* Another handle of the step for other arrays, such as those of each layer: with the kernels that
+ * there are, bound as the step is now, so that only what differs has to be. The values of rank-0
+ * parameters that it only reads are the step's own: setting one, on any of the handles, sets it for
+ * all; those that are written are the instance's, and begin at their defaults. In a graph,
+ * ls_graph_update takes over the bindings of each handle. LS_ERROR_UNSUPPORTED of steps with sums
+ * (ls_step_bind_sum). */
+ls_status ls_step_instance(ls_step *step, ls_step **instance);
 void ls_step_destroy(ls_step *step);                /* a graph or feed that holds it keeps it */
 const ls_image *ls_step_image(const ls_step *step); /* its axes and parameters */
 /* Binds an array (or, rank 0, the caller's own device scalar). Checked at once: type, rank, memory;
