@@ -421,6 +421,10 @@ typedef struct List {
     size_t count, capacity;
     void **pointers;  /* one per tensor */
     int64_t *lengths; /* of the parameter's axes but the list's, in order, tensor by tensor */
+    /* One array that all tensors lie in, one behind the other: cut when lengths are known. */
+    bool flat;
+    char *data;
+    int64_t elements; /* in all */
 } List;
 typedef struct Binding {
     void *data;     /* what the kernels get; of a list nothing: see Words */
@@ -557,6 +561,10 @@ void step_want(ls_step *step, size_t parameter);
 /* step_list.c: room for `count` tensors; what there was stays on failure. */
 ls_status list_grow(ls_step *step, const char *call, size_t parameter, size_t count);
 void list_free(List *list);
+/* Binds one array for all tensors of a list. */
+ls_status list_bind_flat(ls_step *step, size_t parameter, const ls_tensor *tensor);
+/* Cuts it where the lengths of the others say, or (`whole`) makes it the only tensor. */
+ls_status list_cut(ls_step *step, const char *call, size_t parameter, bool whole);
 
 /* step_sizes.c: how long every axis is, and what follows from it. */
 bool axis_is_blocks(const ls_image *image, size_t axis); /* q of `n as (q, k)` */

@@ -37,6 +37,9 @@ static ls_status take_array(ls_step *made, const char *call, const ls_step *step
     memcpy(to->strides, from->strides, rank * sizeof *to->strides);
     if (from->list_axis < 0) return LS_OK;
     const List *list = &from->list;
+    to->list.flat = list->flat;
+    to->list.data = list->data;
+    to->list.elements = list->elements;
     ls_status status = list_grow(made, call, number, list->count);
     if (status != LS_OK || list->count == 0) return status;
     memcpy(to->list.pointers, list->pointers, list->count * sizeof *list->pointers);

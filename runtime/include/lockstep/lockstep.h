@@ -211,7 +211,9 @@ void ls_step_destroy(ls_step *step);                /* a graph or feed that hold
 const ls_image *ls_step_image(const ls_step *step); /* its axes and parameters */
 /* Binds an array (or, rank 0, the caller's own device scalar). Checked at once: type, rank, memory;
  * agreement of lengths with what else is bound is checked at the launch, with overlap of written
- * memory. A NULL tensor takes a binding back, a list's too. A launch captured in a graph keeps the
+ * memory. A contiguous array for a list parameter is all of its tensors, one behind the other, cut
+ * as the other lists that are bound say; where all are bound so, each is one tensor. A NULL tensor
+ * takes a binding back, a list's too. A launch captured in a graph keeps the
  * bindings it was captured with. Binding the same lengths again is cheap, the same array free. */
 ls_status ls_step_bind(ls_step *step, const char *parameter, const ls_tensor *tensor);
 /* Binds the tensors of a list parameter, one whose axes depend on another: f32[t, n] of `n of t`.
