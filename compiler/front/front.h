@@ -385,6 +385,11 @@ typedef struct CSymbol {
     const Name *name;
     Range range, place;  /* place: of the problem */
     const char *problem; /* NULL: none */
+    struct CProblem {    /* those behind the first, in the order of the text */
+        Range place;
+        const char *text;
+    } * more;
+    size_t more_count, more_capacity;
     int number;          /* in c_functions */
     bool active;         /* being looked at */
     bool partners;       /* its derivatives are found */
