@@ -624,7 +624,7 @@ static const Option run_options[] = {
      "record the launch once and replay it, many times with one\ncall"},
     {0, "size", "AXIS=LENGTH,...", OPTION_LIST, OFFSET(sizes),
      "axes that no argument gives; of a list t=3,n=1K, or\nn=768+2K for each tensor"},
-    {0, "stats", NULL, OPTION_FLAG, OFFSET(stats), "print times, launches and memory"},
+    {0, "stats", NULL, OPTION_FLAG, OFFSET(stats), "print times, launches, memory and copies"},
     {0, "json", NULL, OPTION_FLAG, OFFSET(json), "the statistics, and what is printed, as JSON"},
     {0, "profile", NULL, OPTION_FLAG, OFFSET(profile),
      "print how long the step and each of its kernels take, and GB/s\nagainst the plan's bytes"},

@@ -147,6 +147,40 @@ static bool keep_call(Walk *w, int number) {
     return true;
 }
 
+static bool walk(Walk *w, CXCursor cursor);
+
+/* A number that lies in a local: the local itself, or an element of one. */
+static bool is_place(Walk *w, CXCursor cursor) {
+    const bool reference = cursor.kind == CURSOR_REFERENCE;
+    if (!is_number(w, w->u->clang.clang_getCursorType(cursor))) return false;
+    if (!reference) return cursor.kind == CURSOR_SUBSCRIPT;
+    const int kind = w->u->clang.clang_getCursorReferenced(cursor).kind;
+    return kind == CURSOR_VARIABLE || kind == CURSOR_PARAMETER;
+}
+
+/* `&x` of a local number or of an element of a local array: what memcpy's pointers may be. */
+static bool walk_place(Walk *w, CXCursor cursor) {
+    size_t count;
+    CXCursor *inner = clang_children(w->c, w->u, cursor, &count);
+    while (count == 1 && cursor.kind != CURSOR_UNARY && cursor.kind != CURSOR_REFERENCE &&
+           cursor.kind != CURSOR_SUBSCRIPT) {
+        cursor = inner[0];
+        inner = clang_children(w->c, w->u, cursor, &count);
+    }
+    if (cursor.kind != CURSOR_UNARY || count != 1 || !is_place(w, inner[0]))
+        return problem(w, cursor, "it copies memory that is no local's");
+    return walk(w, inner[0]);
+}
+
+static bool walk_copy(Walk *w, CXCursor call) {
+    size_t count;
+    CXCursor *parts = clang_children(w->c, w->u, call, &count);
+    if (count != 4) return problem(w, call, "it calls memcpy with other arguments");
+    bool good = add_word(w, call, "ls_memcpy", "ls_memcpy");
+    for (size_t i = 1; i < 3; i++) good = walk_place(w, parts[i]) && good;
+    return walk(w, parts[3]) && good;
+}
+
 static bool walk_call(Walk *w, CXCursor call, CXCursor callee) {
     const char *name = spelling(w, callee);
     if (callee.kind != CURSOR_FUNCTION)
@@ -170,8 +204,6 @@ static bool walk_call(Walk *w, CXCursor call, CXCursor callee) {
 }
 
 /* ---- the walk ---- */
-
-static bool walk(Walk *w, CXCursor cursor);
 
 static bool walk_children(Walk *w, CXCursor cursor, size_t first) {
     size_t count;
@@ -354,6 +386,9 @@ static bool walk_expression(Walk *w, CXCursor cursor) {
     if (cursor.kind == CURSOR_REFERENCE) return walk_reference(w, cursor);
     if (cursor.kind == CURSOR_SUBSCRIPT) return walk_subscript(w, cursor);
     if (cursor.kind == CURSOR_CALL) {
+        CXCursor called = w->u->clang.clang_getCursorReferenced(cursor);
+        if (is_device_function(w, called) && strcmp(spelling(w, called), "ls_memcpy") == 0)
+            return walk_copy(w, cursor);
         const bool good = walk_call(w, cursor, w->u->clang.clang_getCursorReferenced(cursor));
         return walk_children(w, cursor, 1) && good;
     }

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 enum { COUNT = 4 };
 #define TERM(n) (1.0f / (n))
 static const float half = 0.5f;
@@ -24,6 +25,21 @@ static inline float taylor(float x) {
 static inline float tap(float x, int32_t k) {
     static const float taps[] = {0.25f, 0.5f, 0.25f};
     return taps[k % 3] * x * series[1][k & 3] + (float)offsets[(k + 1) & 3];
+}
+
+static inline float bits_of(uint32_t u) {
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+static inline float halved(float x) { /* by its exponent */
+    uint32_t word[2] = {0, 0};
+    memcpy(&word[1], &x, sizeof(uint32_t));
+    return bits_of(word[1] - (1u << 23));
+}
+static inline float elsewhere(float x, const float *from) {
+    memcpy(&x, from, 4);
+    return x;
 }
 
 struct pair {
