@@ -4,13 +4,10 @@
  * invariant or a lack of memory comes back as a status. What they do is done elsewhere: compile.c
  * has the passes, report/ what is written for people, toolchain/ what makes code. */
 #include <errno.h>
-#include <fcntl.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/base.h"
 #include "target/target.h"
@@ -91,46 +88,6 @@ typedef struct SourceJob {
     bool from_library;
 } SourceJob;
 
-/* What a caller may have left unset or set wrongly; the message names the field. */
-static ls_status check_options(ls_compilation *c) {
-    const ls_compile_options *o = &c->options;
-    const struct {
-        const char *const *entries;
-        size_t count;
-        const char *name;
-    } lists[] = {{o->defines, o->define_count, "defines"},
-                 {o->import_paths, o->import_path_count, "import_paths"}};
-    char text[128];
-    if ((unsigned)o->math > LS_MATH_FAST) {
-        snprintf(text, sizeof text, "options.math is %d, which is no ls_math", (int)o->math);
-        return keep_message(c, LS_ERROR_ARGUMENT, text);
-    }
-    for (size_t k = 0; k < COUNT(lists); k++) {
-        const char *name = lists[k].name;
-        const int one = (int)strlen(name) - 1; /* "define_count" */
-        size_t i = 0;
-        while (lists[k].entries && i < lists[k].count && lists[k].entries[i]) i++;
-        if (i == lists[k].count && (i || !lists[k].entries)) continue;
-        if (i == lists[k].count)
-            snprintf(text, sizeof text, "options.%.*s_count is 0, but options.%s is not NULL", one,
-                     name, name);
-        else if (lists[k].entries)
-            snprintf(text, sizeof text, "options.%s[%zu] is NULL", name, i);
-        else
-            snprintf(text, sizeof text, "options.%s is NULL, but options.%.*s_count is %zu", name,
-                     one, name, lists[k].count);
-        return keep_message(c, LS_ERROR_ARGUMENT, text);
-    }
-    if (o->sources && !o->source_count)
-        return keep_message(c, LS_ERROR_ARGUMENT,
-                            "options.source_count is 0, but options.sources is not NULL");
-    for (size_t i = 0; i < o->source_count; i++)
-        if (!o->sources || !o->sources[i].name || (!o->sources[i].text && o->sources[i].size))
-            return keep_message(c, LS_ERROR_ARGUMENT,
-                                "options.sources has an entry without a name or a text");
-    return LS_OK;
-}
-
 static ls_status read_source(ls_compilation *c, void *job) {
     const SourceJob *source = job;
     copy_options(c);
@@ -155,7 +112,7 @@ ls_status ls_compile_text(const char *name, const char *text, size_t size,
                           const ls_compile_options *options, ls_compilation **compilation) {
     *compilation = compilation_new(options);
     if (!*compilation) return LS_ERROR_MEMORY;
-    ls_status status = check_options(*compilation);
+    ls_status status = input_check_options(*compilation);
     if (status == LS_OK && (!name || (!text && size)))
         status = keep_message(*compilation, LS_ERROR_ARGUMENT,
                               name ? "the text is NULL" : "the name of the text is NULL");
@@ -176,61 +133,12 @@ static const EmbeddedFile *library_file(const char *path) {
     return NULL;
 }
 
-/* What is a little too large is read, for the compiler to say so in its place. */
-enum { READ_MAX = 2 * FILE_MAX };
-
-/* The bytes of a file, with a zero behind them, or NULL with the reason. "-" is standard input,
- * which may be a pipe; what has a name must be a file: a device or a pipe may have no end. */
-static char *read_whole(const char *path, size_t *size, const char **reason) {
-    const bool standard = strcmp(path, "-") == 0;
-    struct stat status;
-    char *data = NULL;
-    /* not to wait for a writer where the name is a FIFO's */
-    int file = standard ? STDIN_FILENO : open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    *size = 0;
-    *reason = NULL;
-    if (file < 0) return NULL;
-    if (!standard && fstat(file, &status) != 0) goto done;
-    if (!standard && S_ISDIR(status.st_mode)) {
-        errno = EISDIR;
-        goto done;
-    }
-    if (!standard && !S_ISREG(status.st_mode)) {
-        *reason = "it is no regular file; `-` reads a program from standard input";
-        goto done;
-    }
-    data = malloc(READ_MAX + 2);
-    for (ssize_t got = 1; data && got != 0 && *size <= READ_MAX;) {
-        got = read(file, data + *size, READ_MAX + 1 - *size);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) {
-            free(data);
-            data = NULL;
-            break;
-        }
-        *size += (size_t)got;
-    }
-    if (data && *size > READ_MAX) {
-        *reason = "it is larger than a source may be, 4 MiB";
-        free(data);
-        data = NULL;
-    }
-    if (data) data[*size] = 0;
-done:
-    if (!standard) {
-        int error = errno;
-        close(file);
-        errno = error;
-    }
-    return data;
-}
-
 ls_status ls_compile_file(const char *path, const ls_compile_options *options,
                           ls_compilation **compilation) {
     size_t size;
     const char *reason;
     if (!path) return ls_compile_text(NULL, NULL, 0, options, compilation);
-    char *text = read_whole(path, &size, &reason);
+    char *text = input_read(path, &size, &reason);
     if (text) {
         ls_status status = ls_compile_text(strcmp(path, "-") == 0 ? "<stdin>" : path, text, size,
                                            options, compilation);
@@ -240,7 +148,7 @@ ls_status ls_compile_file(const char *path, const ls_compile_options *options,
     int error = errno;
     *compilation = compilation_new(options);
     if (!*compilation) return LS_ERROR_MEMORY;
-    ls_status checked = check_options(*compilation);
+    ls_status checked = input_check_options(*compilation);
     if (checked != LS_OK) return checked;
     const EmbeddedFile *library =
         !reason && (error == ENOENT || error == EISDIR) ? library_file(path) : NULL;
