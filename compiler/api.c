@@ -88,6 +88,11 @@ typedef struct SourceJob {
     bool from_library;
 } SourceJob;
 
+static ls_status check_options(ls_compilation *c) {
+    return input_check_options(&c->options, c->message, sizeof c->message) ? LS_OK
+                                                                           : LS_ERROR_ARGUMENT;
+}
+
 static ls_status read_source(ls_compilation *c, void *job) {
     const SourceJob *source = job;
     copy_options(c);
@@ -112,7 +117,7 @@ ls_status ls_compile_text(const char *name, const char *text, size_t size,
                           const ls_compile_options *options, ls_compilation **compilation) {
     *compilation = compilation_new(options);
     if (!*compilation) return LS_ERROR_MEMORY;
-    ls_status status = input_check_options(*compilation);
+    ls_status status = check_options(*compilation);
     if (status == LS_OK && (!name || (!text && size)))
         status = keep_message(*compilation, LS_ERROR_ARGUMENT,
                               name ? "the text is NULL" : "the name of the text is NULL");
@@ -148,7 +153,7 @@ ls_status ls_compile_file(const char *path, const ls_compile_options *options,
     int error = errno;
     *compilation = compilation_new(options);
     if (!*compilation) return LS_ERROR_MEMORY;
-    ls_status checked = input_check_options(*compilation);
+    ls_status checked = check_options(*compilation);
     if (checked != LS_OK) return checked;
     const EmbeddedFile *library =
         !reason && (error == ENOENT || error == EISDIR) ? library_file(path) : NULL;

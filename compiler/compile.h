@@ -31,13 +31,6 @@ struct ls_compilation {
     char message[4096]; /* the last failure that is not a diagnostic */
 };
 
-/* api_input.c: what a caller may have left unset or set wrongly: the compilation's message names
- * the field. */
-ls_status input_check_options(ls_compilation *c);
-/* The bytes of a file, with a zero behind them, or NULL with the reason. "-" is standard input,
- * which may be a pipe; what has a name must be a file: a device or a pipe may have no end. */
-char *input_read(const char *path, size_t *size, const char **reason);
-
 /* compile.c: the passes in their order. Each unwinds where it cannot go on. */
 void compile_step(ls_compilation *c, size_t step); /* to the IR that is planned */
 /* The number of the step whose parameters are sums: behind the file's own. */

@@ -1,29 +1,22 @@
-/* api_input.c: what callers of lockstep/compiler.h give: options, and files to read. */
+/* input.c: what callers of lockstep/compiler.h give: options, and files to read. */
 #include <errno.h>
 #include <fcntl.h>
-#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/base.h"
-#include "target/target.h"
-#include "ir/ir.h"
-#include "front/front.h"
-#include "fuse/fuse.h"
-#include "emit/emit.h"
-#include "toolchain/toolchain.h"
-#include "compile.h"
+#include <lockstep/compiler.h>
 
-static ls_status refuse(ls_compilation *c, const char *message) {
-    snprintf(c->message, sizeof c->message, "%s", message);
-    return LS_ERROR_ARGUMENT;
+#include "base/base.h"
+
+static bool refuse(char *message, size_t size, const char *text) {
+    snprintf(message, size, "%s", text);
+    return false;
 }
 
-ls_status input_check_options(ls_compilation *c) {
-    const ls_compile_options *o = &c->options;
+bool input_check_options(const ls_compile_options *o, char *message, size_t size) {
     const struct {
         const char *const *entries;
         size_t count;
@@ -33,7 +26,7 @@ ls_status input_check_options(ls_compilation *c) {
     char text[128];
     if ((unsigned)o->math > LS_MATH_FAST) {
         snprintf(text, sizeof text, "options.math is %d, which is no ls_math", (int)o->math);
-        return refuse(c, text);
+        return refuse(message, size, text);
     }
     for (size_t k = 0; k < COUNT(lists); k++) {
         const char *name = lists[k].name;
@@ -49,14 +42,14 @@ ls_status input_check_options(ls_compilation *c) {
         else
             snprintf(text, sizeof text, "options.%s is NULL, but options.%.*s_count is %zu", name,
                      one, name, lists[k].count);
-        return refuse(c, text);
+        return refuse(message, size, text);
     }
     if (o->sources && !o->source_count)
-        return refuse(c, "options.source_count is 0, but options.sources is not NULL");
+        return refuse(message, size, "options.source_count is 0, but options.sources is not NULL");
     for (size_t i = 0; i < o->source_count; i++)
         if (!o->sources || !o->sources[i].name || (!o->sources[i].text && o->sources[i].size))
-            return refuse(c, "options.sources has an entry without a name or a text");
-    return LS_OK;
+            return refuse(message, size, "options.sources has an entry without a name or a text");
+    return true;
 }
 
 /* What is a little too large is read, for the compiler to say so in its place. */
