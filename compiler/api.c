@@ -4,13 +4,10 @@
  * invariant or a lack of memory comes back as a status. What they do is done elsewhere: compile.c
  * has the passes, report/ what is written for people, toolchain/ what makes code. */
 #include <errno.h>
-#include <fcntl.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/base.h"
 #include "target/target.h"
@@ -91,6 +88,11 @@ typedef struct SourceJob {
     bool from_library;
 } SourceJob;
 
+static ls_status check_options(ls_compilation *c) {
+    return input_check_options(&c->options, c->message, sizeof c->message) ? LS_OK
+                                                                           : LS_ERROR_ARGUMENT;
+}
+
 static ls_status read_source(ls_compilation *c, void *job) {
     const SourceJob *source = job;
     copy_options(c);
@@ -103,7 +105,10 @@ static ls_status read_source(ls_compilation *c, void *job) {
         c->steps = arena_alloc(&c->compiler.arena, (count + 1) * sizeof *c->steps);
         c->state_capacity = count + 1;
         c->step_count = c->state_count = count;
-        for (size_t i = 0; i < count; i++) compile_step(c, i);
+        for (size_t i = 0; i < count; i++) {
+            c->steps[i].late = module_step_is_library(c->module, i);
+            if (!c->steps[i].late) compile_step(c, i);
+        }
     }
     return c->compiler.error_count ? LS_ERROR_PROGRAM : LS_OK;
 }
@@ -112,6 +117,11 @@ ls_status ls_compile_text(const char *name, const char *text, size_t size,
                           const ls_compile_options *options, ls_compilation **compilation) {
     *compilation = compilation_new(options);
     if (!*compilation) return LS_ERROR_MEMORY;
+    ls_status status = check_options(*compilation);
+    if (status == LS_OK && (!name || (!text && size)))
+        status = keep_message(*compilation, LS_ERROR_ARGUMENT,
+                              name ? "the text is NULL" : "the name of the text is NULL");
+    if (status != LS_OK) return status;
     return run(*compilation, read_source, &(SourceJob){name, text, size, false});
 }
 
@@ -128,60 +138,12 @@ static const EmbeddedFile *library_file(const char *path) {
     return NULL;
 }
 
-/* What is a little too large is read, for the compiler to say so in its place. */
-enum { READ_MAX = 2 * FILE_MAX };
-
-/* The bytes of a file, with a zero behind them, or NULL with the reason. "-" is standard input,
- * which may be a pipe; what has a name must be a file: a device or a pipe may have no end. */
-static char *read_whole(const char *path, size_t *size, const char **reason) {
-    const bool standard = strcmp(path, "-") == 0;
-    struct stat status;
-    char *data = NULL;
-    /* not to wait for a writer where the name is a FIFO's */
-    int file = standard ? STDIN_FILENO : open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    *size = 0;
-    *reason = NULL;
-    if (file < 0) return NULL;
-    if (!standard && fstat(file, &status) != 0) goto done;
-    if (!standard && S_ISDIR(status.st_mode)) {
-        errno = EISDIR;
-        goto done;
-    }
-    if (!standard && !S_ISREG(status.st_mode)) {
-        *reason = "it is no regular file; `-` reads a program from standard input";
-        goto done;
-    }
-    data = malloc(READ_MAX + 2);
-    for (ssize_t got = 1; data && got != 0 && *size <= READ_MAX;) {
-        got = read(file, data + *size, READ_MAX + 1 - *size);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) {
-            free(data);
-            data = NULL;
-            break;
-        }
-        *size += (size_t)got;
-    }
-    if (data && *size > READ_MAX) {
-        *reason = "it is larger than a source may be, 4 MiB";
-        free(data);
-        data = NULL;
-    }
-    if (data) data[*size] = 0;
-done:
-    if (!standard) {
-        int error = errno;
-        close(file);
-        errno = error;
-    }
-    return data;
-}
-
 ls_status ls_compile_file(const char *path, const ls_compile_options *options,
                           ls_compilation **compilation) {
     size_t size;
     const char *reason;
-    char *text = read_whole(path, &size, &reason);
+    if (!path) return ls_compile_text(NULL, NULL, 0, options, compilation);
+    char *text = input_read(path, &size, &reason);
     if (text) {
         ls_status status = ls_compile_text(strcmp(path, "-") == 0 ? "<stdin>" : path, text, size,
                                            options, compilation);
@@ -191,6 +153,8 @@ ls_status ls_compile_file(const char *path, const ls_compile_options *options,
     int error = errno;
     *compilation = compilation_new(options);
     if (!*compilation) return LS_ERROR_MEMORY;
+    ls_status checked = check_options(*compilation);
+    if (checked != LS_OK) return checked;
     const EmbeddedFile *library =
         !reason && (error == ENOENT || error == EISDIR) ? library_file(path) : NULL;
     if (library)
@@ -230,6 +194,7 @@ static ls_status render(ls_compilation *c, void *job) {
 
 static const char *message(ls_compilation *c, bool color) {
     RenderJob job = {color, NULL};
+    if (!c) return "the compilation is NULL";
     if (c->message[0] || run(c, render, &job) != LS_OK) return c->message;
     return job.text;
 }
@@ -241,29 +206,42 @@ const char *ls_compilation_message_color(const ls_compilation *c) {
     return message((ls_compilation *)c, true);
 }
 size_t ls_compilation_diagnostic_count(const ls_compilation *c) {
-    return c->compiler.diagnostic_count;
+    return c ? c->compiler.diagnostic_count : 0;
 }
 const ls_diagnostic *ls_compilation_diagnostic(const ls_compilation *c, size_t index) {
-    return index < c->compiler.diagnostic_count ? &c->compiler.diagnostics[index] : NULL;
+    return c && index < c->compiler.diagnostic_count ? &c->compiler.diagnostics[index] : NULL;
 }
 size_t ls_compilation_step_count(const ls_compilation *c) {
-    return c->step_count;
+    return c ? c->step_count : 0;
 }
 size_t ls_compilation_own_step_count(const ls_compilation *c) {
-    return c->step_count ? module_own_count(c->module) : 0;
+    return c && c->step_count ? module_own_count(c->module) : 0;
 }
 const char *ls_compilation_step_name(const ls_compilation *c, size_t step) {
-    return step < c->step_count ? module_step_name(c->module, step) : NULL;
+    return c && step < c->step_count ? module_step_name(c->module, step) : NULL;
 }
 size_t ls_compilation_file_count(const ls_compilation *c) {
-    return c->compiler.file_count;
+    return c ? c->compiler.file_count : 0;
 }
 const char *ls_compilation_file(const ls_compilation *c, size_t index) {
-    return index < c->compiler.file_count ? c->compiler.files[index] : NULL;
+    return c && index < c->compiler.file_count ? c->compiler.files[index] : NULL;
+}
+
+/* A step of the library, of which a program may import a hundred, is compiled when it is first
+ * asked for. */
+static ls_status compile_late(ls_compilation *c, void *job) {
+    const size_t step = *(const size_t *)job;
+    if (step >= c->step_count || !c->steps[step].late) return LS_OK;
+    c->steps[step].late = false;
+    compile_step(c, step);
+    if (c->compiler.error_count) diagnostics_sort(&c->compiler);
+    return c->compiler.error_count ? LS_ERROR_PROGRAM : LS_OK;
 }
 
 static ls_status find_step(ls_compilation *c, size_t step) {
     if (c->compiler.error_count) return LS_ERROR_PROGRAM;
+    ls_status status = run(c, compile_late, &step);
+    if (status != LS_OK) return status;
     if (step < c->step_count && c->steps[step].simplified) return LS_OK;
     return keep_message(c, LS_ERROR_ARGUMENT, "the file has no step of that number");
 }
@@ -295,12 +273,14 @@ const Function *compilation_function(ls_compilation *c, size_t step, Stage stage
 
 static ls_status check_steps(ls_compilation *c, void *job) {
     (void)job;
-    for (size_t i = 0; i < module_own_count(c->module); i++) compile_check(c, i);
+    for (size_t i = 0; i < module_own_count(c->module); i++)
+        if (compile_late(c, &i) == LS_OK) compile_check(c, i);
     diagnostics_sort(&c->compiler);
     return c->compiler.error_count ? LS_ERROR_PROGRAM : LS_OK;
 }
 
 ls_status ls_compilation_check(ls_compilation *c) {
+    if (!c) return LS_ERROR_ARGUMENT;
     c->message[0] = 0;
     if (c->compiler.error_count) return LS_ERROR_PROGRAM;
     return c->step_count ? run(c, check_steps, NULL) : LS_OK;
@@ -320,6 +300,7 @@ typedef struct StepJob {
 /* A task about one step: refused when there is no such step. */
 static ls_status run_on_step(ls_compilation *c, ls_status (*task)(ls_compilation *c, void *job),
                              StepJob *job) {
+    if (!c) return LS_ERROR_ARGUMENT;
     c->message[0] = 0;
     ls_status status = find_step(c, job->step);
     return status == LS_OK ? run(c, task, job) : status;
@@ -358,6 +339,7 @@ ls_status ls_compilation_code(ls_compilation *c, const ls_image *image, size_t v
                               const void **code, size_t *size, int *from_cache) {
     *code = NULL;
     *size = 0;
+    if (!c) return LS_ERROR_ARGUMENT;
     c->message[0] = 0;
     Made *made = find_made(c, image);
     if (!made || variant >= image->variant_count)
@@ -372,6 +354,7 @@ ls_status ls_compilation_code(ls_compilation *c, const ls_image *image, size_t v
 }
 
 ls_status ls_compilation_codes(ls_compilation *c, const ls_code_request *requests, size_t count) {
+    if (!c) return LS_ERROR_ARGUMENT;
     CodeRequest *wanted = calloc(count + 1, sizeof *wanted);
     size_t known = 0;
     for (size_t i = 0; wanted && i < count; i++) { /* without: they are made one by one */
@@ -467,6 +450,7 @@ ls_status ls_compilation_image_summed(ls_compilation *c, size_t step, const ls_s
                                       const ls_image **image) {
     SumJob job = {step, sums, count, target, device, NULL};
     *image = NULL;
+    if (!c) return LS_ERROR_ARGUMENT;
     c->message[0] = 0;
     ls_status status = find_step(c, step);
     if (status == LS_OK) status = run(c, make_summed, &job);
@@ -532,6 +516,18 @@ static void check_targets(ls_compilation *c, const ls_ahead_options *options) {
                               options->targets[i]);
 }
 
+static void check_prefix(ls_compilation *c, const char *prefix) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    if (!prefix || (strspn(prefix, letters) == strlen(prefix) && *prefix != '_' &&
+                    !(*prefix >= '0' && *prefix <= '9')))
+        return;
+    compiler_fail(
+        &c->compiler, LS_ERROR_ARGUMENT,
+        "'%.64s' begins no name of C: a prefix has letters, digits and _, and begins with "
+        "a letter",
+        prefix);
+}
+
 static ls_status build_ahead(ls_compilation *c, void *job) {
     AheadJob *j = job;
     const ls_ahead_options *options = j->options;
@@ -539,6 +535,7 @@ static ls_status build_ahead(ls_compilation *c, void *job) {
     Text shared[2] = {text_open(arena), text_open(arena)};
     const ls_image_layout last = options->contiguous ? LS_LAYOUT_DENSE : LS_LAYOUT_STRIDED;
     check_targets(c, options);
+    check_prefix(c, options->prefix);
     const size_t targets = options->target_count, own = options->step_count * targets;
     size_t count = own;
     for (size_t i = 0; i < options->step_count; i++)
@@ -565,6 +562,7 @@ ls_status ls_compilation_ahead(ls_compilation *c, const ls_ahead_options *option
                                const char **header, const char **source) {
     AheadJob job = {.options = options};
     *header = *source = NULL;
+    if (!c) return LS_ERROR_ARGUMENT;
     c->message[0] = 0;
     ls_status status = LS_OK;
     for (size_t i = 0; status == LS_OK && i < options->step_count; i++)
@@ -630,6 +628,7 @@ static ls_status place_kernels(ls_compilation *c, void *job) {
 
 ls_status ls_compilation_kernels(ls_compilation *c, const ls_kernels_options *options) {
     KernelsJob job = {.options = options};
+    if (!c) return LS_ERROR_ARGUMENT;
     const bool no_cache = c->options.no_cache;
     c->message[0] = 0;
     ls_status status = LS_OK;

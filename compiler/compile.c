@@ -101,6 +101,7 @@ static void compile_parts(ls_compilation *c, size_t number, Function *function,
 
 void compile_step(ls_compilation *c, size_t number) {
     Sequence *sequence;
+    if (!module_need_step(c->module, number)) return;
     Function *function = lower_step(&c->compiler, c->module, number, &sequence);
     if (function && sequence)
         compile_parts(c, number, function, sequence);

@@ -12,6 +12,7 @@ typedef struct StepState {
     Made *made;      /* by target */
     const Sum *sums; /* of one made by compile_summed: of which step, and its sums */
     size_t sum_count, sum_of;
+    bool late; /* a step of the library that nobody asked for yet */
 } StepState;
 
 typedef struct Output {

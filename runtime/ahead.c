@@ -41,6 +41,18 @@ static void read_field(const Source *source, uint32_t offset, void *value, size_
     memcpy(value, source->arguments + offset, size);
 }
 
+static bool holds_value(const Source *source, size_t parameter) {
+    return (source->fields->parameters[parameter] & LS_FIELD_VALUE) != 0;
+}
+
+/* NULL where the field is NULL, or holds a value. */
+static void *pointer_of(const Source *source, size_t parameter) {
+    void *pointer = NULL;
+    if (!holds_value(source, parameter))
+        read_field(source, source->fields->parameters[parameter], &pointer, sizeof pointer);
+    return pointer;
+}
+
 /* The length of an axis, of tensor `tensor` where it has one for each. */
 static int64_t length_of(const Source *source, size_t axis, size_t tensor) {
     const ls_image_axis *row = &source->image->axes[axis];
@@ -53,7 +65,7 @@ static int64_t length_of(const Source *source, size_t axis, size_t tensor) {
     if (source->fields->axes[axis] == LS_NO_FIELD) return length;
     if (!axis_is_ragged(source->image, axis)) {
         read_field(source, source->fields->axes[axis], &length, sizeof length);
-        return length;
+        return length == LS_EMPTY ? 0 : length;
     }
     const int64_t *lengths;
     read_field(source, source->fields->axes[axis], &lengths, sizeof lengths);
@@ -94,16 +106,49 @@ static ls_status bind_list(ls_step *step, const Source *source, size_t number,
     return status;
 }
 
+/* Whether an axis of an array that is there was given no length: 0, or no lengths for tensors. */
+static bool lacks_length(const Source *source, const ls_image_parameter *parameter, uint32_t i) {
+    const ls_image *image = source->image;
+    const size_t axis = parameter->axes[i];
+    const uint32_t offset = source->fields->axes[axis];
+    if (offset == LS_NO_FIELD || axis_is_rest(image, axis) || axis_is_blocks(image, axis))
+        return false;
+    if (!axis_is_ragged(image, axis)) {
+        int64_t length;
+        read_field(source, offset, &length, sizeof length);
+        return length == 0;
+    }
+    const int64_t *lengths;
+    read_field(source, offset, &lengths, sizeof lengths);
+    return !lengths && length_of(source, (size_t)axis_list(image, axis), 0) > 0;
+}
+
+static ls_status check_lengths(ls_context *context, const Source *source) {
+    const ls_image *image = source->image;
+    for (uint32_t p = 0; p < image->parameter_count; p++) {
+        const ls_image_parameter *parameter = &image->parameters[p];
+        const void *pointer = pointer_of(source, p);
+        for (uint32_t i = 0; pointer && i < parameter->rank; i++) {
+            if (!lacks_length(source, parameter, i)) continue;
+            const bool ragged = axis_is_ragged(image, parameter->axes[i]);
+            return error_set(&context->error, LS_ERROR_BIND,
+                             "%s_bind: length `%s` is %s, but array `%s` is not NULL; give it%s",
+                             source->fields->step, image->axes[parameter->axes[i]].name,
+                             ragged ? "NULL" : "0", parameter->name,
+                             ragged ? "" : ", LS_EMPTY where it is meant to be 0");
+        }
+    }
+    return LS_OK;
+}
+
 /* No device scalar is left that the caller has to set before anything can run. */
 static bool device_scalars_are_given(const ls_step *step, const ls_ahead_fields *fields,
                                      const void *arguments) {
     const Source source = {step->image, fields, arguments};
     for (size_t i = 0; i < step->image->parameter_count; i++) {
         const ls_image_parameter *parameter = &step->image->parameters[i];
-        void *pointer;
-        read_field(&source, fields->parameters[i], &pointer, sizeof pointer);
-        if (!pointer && step_is_device_scalar(step, i) && !parameter->has_default &&
-            parameter->role != LS_OUT)
+        if (!holds_value(&source, i) && !pointer_of(&source, i) && step_is_device_scalar(step, i) &&
+            !parameter->has_default && parameter->role != LS_OUT)
             return false;
     }
     return true;
@@ -127,12 +172,31 @@ static ls_status set_lengths(ls_step *step, const Source *source) {
     return status;
 }
 
+/* A structure with values whose defaults are left out would have zeros in their place. */
+static ls_status check_defaults(ls_context *context, const Source *source) {
+    const uint32_t offset = source->fields->parameters[source->image->parameter_count];
+    int begun = 1;
+    if (offset != LS_NO_FIELD) read_field(source, offset, &begun, sizeof begun);
+    if (begun) return LS_OK;
+    return error_set(&context->error, LS_ERROR_ARGUMENT,
+                     "%s_bind: the structure of arguments does not begin with the step's defaults; "
+                     "begin its initialiser with the generated header's macro %s_defaults",
+                     source->fields->step, source->fields->step);
+}
+
+static ls_status set_value(ls_step *step, const Source *source, size_t number) {
+    return ls_step_set(step, source->image->parameters[number].name,
+                       source->arguments + (source->fields->parameters[number] & ~LS_FIELD_VALUE));
+}
+
 static ls_status bind_all(ls_step *step, const ls_ahead_fields *fields, const void *arguments) {
     const Source source = {step->image, fields, arguments};
-    ls_status status = set_lengths(step, &source);
+    ls_status status = check_defaults(step->context, &source);
+    if (status == LS_OK) status = check_lengths(step->context, &source);
+    if (status == LS_OK) status = set_lengths(step, &source);
     for (size_t i = 0; status == LS_OK && i < step->image->parameter_count; i++) {
-        void *pointer;
-        read_field(&source, fields->parameters[i], &pointer, sizeof pointer);
+        void *pointer = pointer_of(&source, i);
+        if (holds_value(&source, i)) status = set_value(step, &source, i);
         if (!pointer) continue;
         status = step_is_list(step, i) ? bind_list(step, &source, i, pointer)
                                        : bind_array(step, &source, i, pointer);

@@ -17,6 +17,7 @@ ls_status ls_context_create(const char *device, void *stream, ls_context **conte
         return status;
     }
     made->device->error = &made->error;
+    made->error.at_us = time_us(); /* what failed before is none of its messages */
     made->driver = made->device->driver;
     mark_open(made);
     log_write(LOG_INFO, "context on %s: %s", made->device->name, made->device->description);
@@ -43,23 +44,26 @@ void ls_context_destroy(ls_context *context) {
 }
 
 ls_device_kind ls_context_kind(const ls_context *context) {
-    return context->driver->kind;
+    return error_handle(context, "ls_context_kind", "context") ? context->driver->kind
+                                                               : LS_DEVICE_CPU;
 }
 
 const char *ls_context_device(const ls_context *context) {
-    return context->device->name;
+    return error_handle(context, "ls_context_device", "context") ? context->device->name : "?";
 }
 
 const char *ls_context_describe(const ls_context *context) {
-    return context->device->description;
+    return error_handle(context, "ls_context_describe", "context") ? context->device->description
+                                                                   : "?";
 }
 
 const char *ls_context_target(const ls_context *context) {
-    return context->device->target;
+    return error_handle(context, "ls_context_target", "context") ? context->device->target : "?";
 }
 
 int ls_context_shares_memory(const ls_context *context) {
-    return context->device->reads_host;
+    return error_handle(context, "ls_context_shares_memory", "context") &&
+           context->device->reads_host;
 }
 
 ls_status context_captured(ls_context *context, bool *captured) {

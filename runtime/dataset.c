@@ -189,7 +189,8 @@ static ls_status load_piece(Loading *l, const DataArray *array, size_t at, size_
     if (status != LS_OK) return status;
     dataset_read(array, piece->host, at, bytes);
     dataset_forget(array, at, at + bytes);
-    status = driver->stream_copy(device, l->stream, array->device + at, piece->host, bytes);
+    status = copy_bytes(
+        l->context, &(CopyRun){COPY_IN, array->device + at, piece->host, bytes, l->stream, NULL});
     if (status != LS_OK) return status;
     piece->in_flight = true;
     status = driver->stream_record(device, l->stream, piece->event);
@@ -277,6 +278,7 @@ static ls_status place(ls_dataset *dataset, const ls_dataset_options *options) {
                 char *read;
             } where = {.given = array->host};
             array->device = where.read;
+            dataset_read_along(array, false); /* the step picks rows, here and there */
         }
         if (!array->device) total += array->bytes;
     }
@@ -317,6 +319,10 @@ ls_status ls_dataset_create(ls_context *context, const ls_dataset_array *arrays,
 }
 
 /* ---- use ---- */
+
+bool dataset_in_place(const DataArray *array) {
+    return array->file && (!array->device || array->device == array->host);
+}
 
 int64_t ls_dataset_samples(const ls_dataset *dataset) {
     return dataset ? dataset->samples : 0;

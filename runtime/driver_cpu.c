@@ -40,6 +40,8 @@ static ls_status read_threads(Error *error, uint32_t *threads) {
     cpu_set_t allowed;
     int count = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
     *threads = (uint32_t)(count < 1 ? 1 : (count > THREADS_MAX ? THREADS_MAX : count));
+    const uint32_t quota = limits_processors(""); /* a container's */
+    if (quota && quota < *threads) *threads = quota;
     return LS_OK;
 }
 
@@ -61,8 +63,10 @@ static void read_model(char *text, size_t size) {
 
 static void describe(char *text, size_t size, uint32_t threads) {
     char model[128];
+    const uint32_t quota = limits_processors("");
     read_model(model, sizeof model);
-    snprintf(text, size, "%s, %u thread%s", model, threads, threads == 1 ? "" : "s");
+    snprintf(text, size, "%.100s, %u thread%s%s", model, threads, threads == 1 ? "" : "s",
+             quota && quota == threads ? " (of its control group)" : "");
 }
 
 static size_t cpu_list(const Driver *driver, ls_device_info *devices, size_t capacity) {
@@ -146,12 +150,7 @@ static void cpu_release(Device *device, void *pointer) {
 
 static bool cpu_available(Device *device, uint64_t *free_bytes, uint64_t *total_bytes) {
     (void)device;
-    long page = sysconf(_SC_PAGESIZE), free_pages = sysconf(_SC_AVPHYS_PAGES);
-    long pages = sysconf(_SC_PHYS_PAGES);
-    if (page < 0 || free_pages < 0 || pages < 0) return false;
-    *free_bytes = (uint64_t)free_pages * (uint64_t)page;
-    *total_bytes = (uint64_t)pages * (uint64_t)page;
-    return true;
+    return limits_memory("", free_bytes, total_bytes);
 }
 
 static ls_status cpu_copy(Device *device, void *to, const void *from, size_t bytes) {
@@ -273,7 +272,14 @@ static ls_status cpu_geometry(Device *device, const ls_image_kernel *kernel, uin
 
 static ls_status cpu_repeat(Device *device, const Launch *launches, size_t count, uint64_t times) {
     Cpu *cpu = (Cpu *)device;
-    pool_run(cpu->pool, launches, count, times);
+    pool_run(cpu->pool, launches, count, times, NULL);
+    return LS_OK;
+}
+
+static ls_status cpu_repeat_until(Device *device, const Launch *launches, size_t count,
+                                  const void *stop, uint64_t most, uint64_t *times) {
+    Cpu *cpu = (Cpu *)device;
+    *times = pool_run(cpu->pool, launches, count, most, stop);
     return LS_OK;
 }
 
@@ -295,10 +301,102 @@ static ls_status cpu_host_launch(Device *device, const ls_host_work *work, uint6
                                  Launch *launch) {
     *argument = (uint64_t)(uintptr_t)work;
     launch->kernel.cpu = run_host_work;
+    launch->host = work;
     launch->arguments = argument;
     launch->argument_count = 1;
     launch->parts = work->items < device->threads ? (uint32_t)work->items : device->threads;
     return LS_OK;
+}
+
+/* ---- copies and fills within memory ---- */
+
+enum { COPY_PART = 64 * 1024 }; /* bytes that are worth a thread */
+
+/* Elements one after another: what a row of a few bytes is. */
+#define LINE(size)                                                               \
+    case size:                                                                   \
+        for (uint64_t i = 0; i < count; i++, to += axis->to, from += axis->from) \
+            memcpy(to, from, size);                                              \
+        return
+
+static void copy_line(char *to, const char *from, const CopyAxis *axis, uint64_t count,
+                      uint64_t width) {
+    switch (width) {
+        LINE(1);
+        LINE(2);
+        LINE(4);
+        LINE(8);
+    default:
+        for (uint64_t i = 0; i < count; i++, to += axis->to, from += axis->from)
+            memcpy(to, from, width);
+    }
+}
+
+static void fill_row(char *to, uint64_t width, const Copy *copy) {
+    const CopyAxis axis = {.to = copy->unit};
+    copy_line(to, (const char *)&copy->value, &axis, width / copy->unit, copy->unit);
+}
+
+/* Bytes `first` to `last` of a copy that is one row. */
+static void copy_run(const Copy *copy, uint64_t first, uint64_t last) {
+    uint64_t from = first * COPY_PART, to = last * COPY_PART;
+    if (to > copy->width) to = copy->width;
+    if (from >= to) return;
+    if (copy->from)
+        memcpy(copy->to + from, copy->from + from, to - from);
+    else
+        fill_row(copy->to + from, to - from, copy);
+}
+
+/* Rows `first` to `last`, the last axis fastest. */
+static void copy_rows(const Copy *copy, uint64_t first, uint64_t last) {
+    const CopyAxis *inner = &copy->axes[copy->rank - 1];
+    for (uint64_t row = first, count; row < last; row += count) {
+        char *to = copy->to;
+        const char *from = copy->from ? copy->from : (const char *)&copy->value;
+        uint64_t rest = row;
+        for (uint32_t i = copy->rank; i-- > 0;) {
+            const CopyAxis *axis = &copy->axes[i];
+            const int64_t at = (int64_t)(rest % axis->length);
+            rest /= axis->length;
+            to += at * axis->to;
+            from += at * axis->from;
+        }
+        count = inner->length - row % inner->length;
+        if (count > last - row) count = last - row;
+        if (copy->from || copy->width == copy->unit)
+            copy_line(to, from, inner, count, copy->width);
+        else
+            for (uint64_t i = 0; i < count; i++)
+                fill_row(to + (int64_t)i * inner->to, copy->width, copy);
+    }
+}
+
+static void run_copy(const void *arguments, uint64_t first, uint64_t last, uint32_t worker,
+                     uint32_t workers) {
+    Copy copy;
+    (void)worker, (void)workers;
+    memcpy(&copy, arguments, offsetof(Copy, axes));
+    memcpy(copy.axes, (const char *)arguments + offsetof(Copy, axes),
+           copy.rank * sizeof copy.axes[0]);
+    if (copy.rank == 0)
+        copy_run(&copy, first, last);
+    else
+        copy_rows(&copy, first, last);
+}
+
+/* A single row is shared in pieces, others row by row. */
+static void cpu_copy_launch(Device *device, const Copy *copy, Launch *launch) {
+    uint64_t bytes = copy->width, items = (copy->width + COPY_PART - 1) / COPY_PART;
+    for (uint32_t i = 0; i < copy->rank; i++) {
+        bytes *= copy->axes[i].length;
+        items = i == 0 ? copy->axes[i].length : items * copy->axes[i].length;
+    }
+    uint64_t parts = bytes / COPY_PART + 1;
+    if (parts > items) parts = items;
+    launch->kernel.cpu = run_copy;
+    launch->items = items;
+    launch->parts = parts < device->threads ? (uint32_t)parts : device->threads;
 }
 
 static void *cpu_stream(const Device *device) {
@@ -388,7 +486,9 @@ const Driver driver_cpu = {
     .geometry = cpu_geometry,
     .launch = cpu_launch,
     .repeat = cpu_repeat,
+    .repeat_until = cpu_repeat_until,
     .host_launch = cpu_host_launch,
+    .copy_launch = cpu_copy_launch,
     .stream = cpu_stream,
     .event_create = cpu_event_create,
     .event_record = cpu_event_record,

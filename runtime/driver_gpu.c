@@ -415,6 +415,7 @@ ls_status gpu_launch_one(Gpu *gpu, const Launch *launch) {
     void *parameters[] = {launch->arguments}; /* one parameter: the block, by value */
     GpuTip before = {0}, after;
     if (launch->host) return launch_host(gpu, launch->host);
+    if (launch->copies) return gpu_run_copy(gpu, launch);
     ls_status status = launch->together ? gpu_find_tip(gpu, &before) : LS_OK;
     if (status != LS_OK) return status;
     int error = launch->together
@@ -553,6 +554,8 @@ static void gpu_event_destroy(Device *device, void *event) {
         .launch = gpu_launch, \
         .repeat = gpu_repeat, \
         .host_launch = gpu_host_launch, \
+        .copies = gpu_copies, \
+        .copy_launch = gpu_copy_launch, \
         .stream = gpu_stream, \
         .use_stream = gpu_use_stream, \
         .event_create = gpu_event_create, \
@@ -573,6 +576,7 @@ static void gpu_event_destroy(Device *device, void *event) {
         .capture_launch = gpu_capture_launch, \
         .capture_end = gpu_capture_end, \
         .graph_launch = gpu_graph_launch, \
+        .graph_until = gpu_graph_until, \
         .graph_set = gpu_graph_set, \
         .graph_renew = gpu_graph_renew, \
         .graph_destroy = gpu_graph_destroy, \

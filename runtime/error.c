@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static _Thread_local Error thread_error;
 
@@ -16,7 +17,27 @@ ls_status error_set(Error *error, ls_status status, const char *format, ...) {
     vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
     error->count++;
+    error->at_us = time_us();
+    if (error->watched && !error->first[0])
+        memcpy(error->first, error->text, strnlen(error->text, sizeof error->first - 1));
     return status;
+}
+
+void error_watch(Error *error) {
+    if (!error) error = &thread_error;
+    error->watched = true;
+    memset(error->first, 0, sizeof error->first);
+}
+
+const char *error_watched(Error *error) {
+    if (!error) error = &thread_error;
+    error->watched = false;
+    return error->first[0] ? error->first : NULL;
+}
+
+bool error_handle(const void *handle, const char *call, const char *what) {
+    if (!handle) error_set(NULL, LS_ERROR_ARGUMENT, "%s: %s is NULL", call, what);
+    return handle != NULL;
 }
 
 ls_status error_memory(Error *error, const char *call) {
@@ -31,6 +52,8 @@ ls_status ls_inner_error(ls_context *context, ls_status status, const char *call
 
 const char *ls_error_message(const ls_context *context) {
     const Error *error = context ? &context->error : &thread_error;
+    /* a call with a NULL handle knows no context: its message is the thread's */
+    if (thread_error.count && thread_error.at_us > error->at_us) error = &thread_error;
     return error->count ? error->text : "no call has failed";
 }
 

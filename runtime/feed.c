@@ -293,8 +293,8 @@ static ls_status queue_copies(ls_feed *feed, Slot *slot) {
         size_t at = whole ? 0 : array->at;
         size_t bytes = whole ? feed->bytes : array->row_bytes * (size_t)slot->samples;
         if (bytes == 0) continue;
-        status = driver->stream_copy(context->device, feed->stream, slot->device + at,
-                                     slot->host + at, bytes);
+        status = copy_bytes(context, &(CopyRun){COPY_IN, slot->device + at, slot->host + at, bytes,
+                                                feed->stream, NULL});
         slot->in_flight = true;
     }
     if (status == LS_OK)
@@ -371,14 +371,15 @@ static ls_status move_slot(ls_feed *feed, Slot *slot) {
     ls_status status = LS_OK;
     bool whole = slot->samples == feed->batch;
     if (whole)
-        status = driver->copy_within(context->device, feed->fixed, slot->device, feed->bytes);
+        status = copy_bytes(
+            context, &(CopyRun){COPY_WITHIN, feed->fixed, slot->device, feed->bytes, NULL, NULL});
     for (size_t i = 0; i < feed->array_count && !whole && status == LS_OK; i++) {
         const Array *array = &feed->arrays[i];
         size_t bytes = array->row_bytes * (size_t)slot->samples;
         size_t rest = array->row_bytes * (size_t)feed->batch - bytes;
         if (bytes == 0) continue;
-        status = driver->copy_within(context->device, feed->fixed + array->at,
-                                     slot->device + array->at, bytes);
+        status = copy_bytes(context, &(CopyRun){COPY_WITHIN, feed->fixed + array->at,
+                                                slot->device + array->at, bytes, NULL, NULL});
         if (status == LS_OK)
             status = driver->clear(context->device, feed->fixed + array->at + bytes, rest);
     }

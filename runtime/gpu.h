@@ -85,6 +85,19 @@ typedef union GpuNode {
     } hip;
 } GpuNode;
 
+/* A copy of rows, as CUDA lays it out. */
+typedef struct GpuRows {
+    size_t from_x, from_y;
+    int from_kind;
+    const void *from_host, *from, *from_array;
+    size_t from_pitch;
+    size_t to_x, to_y;
+    int to_kind;
+    void *to_host, *to, *to_array;
+    size_t to_pitch, width, height;
+} GpuRows;
+enum { CUDA_MEMORY_DEVICE = 2, HIP_COPY_WITHIN = 3 };
+
 /* A while node's parameters, as CUDA lays them out: `bodies` is given. */
 typedef struct GpuWhile {
     int type, reserved[3];
@@ -131,9 +144,11 @@ typedef struct Vendor {
     int (*suits)(const char *own, const char *target);
     /* `parameters` stays the caller's and is pointed at. */
     GpuNode (*node)(const Launch *launch, void **parameters);
+    /* Queues rows of one pitch each: one call. */
+    int (*copy_rows)(const GpuCalls *calls, const Copy *copy, void *stream, GpuVerb *verb);
     /* What is wrong with a device of that target, or NULL. */
     const char *(*too_old)(const char *target);
-    const char *repeat_code; /* of the kernel ls_repeat; NULL: none */
+    const char *repeat_code; /* of the kernels ls_repeat and ls_until; NULL: none */
     /* Takes hold of the device, for a stream of the trainer's or NULL, and says what current must
      * be to use it; and lets go. */
     int (*attach)(const GpuCalls *calls, int device, void *stream, GpuHold *hold, GpuVerb *verb);
@@ -184,7 +199,7 @@ typedef struct Gpu {
     void *stream;     /* in use */
     void *own_stream; /* NULL: it was never needed */
     struct {          /* gpu_repeat.c: made when first needed */
-        void *module, *kernel, *left;
+        void *module, *kernel, *until, *left;
     } repeat;
     char lost[512]; /* what ended the device for this process, or "" */
     Origin origin;  /* in a forked child no vendor's library works */
@@ -234,24 +249,35 @@ ls_status gpu_unrelax(const Gpu *gpu, int mode, ls_status status);
 /* A graph as captured, what was instantiated from it, and a graph that repeats it. */
 typedef struct GpuGraph {
     void *recording, *executable;
-    size_t nodes; /* 0: not known */
-    void *loop_recording, *loop;
-    bool cannot_loop; /* it was tried */
+    size_t nodes;    /* 0: not known */
+    struct GpuLoop { /* so many times; as long as a byte is 0 */
+        void *recording, *executable;
+        const void *stop;
+        bool cannot; /* it was tried */
+    } times, until;
 } GpuGraph;
 /* gpu_repeat.c: launches it so many times by a loop on the device, where that can be done, and
  * leaves in *times what is to be launched one by one. With the device current. */
 ls_status gpu_repeat_graph(Gpu *gpu, GpuGraph *graph, uint64_t *times, bool *looped);
+/* The same as long as the byte at `stop` is 0, and how often that was; waits. */
+ls_status gpu_repeat_until(Gpu *gpu, GpuGraph *graph, const void *stop, uint64_t most,
+                           uint64_t *times, bool *looped);
 void gpu_repeat_drop(Gpu *gpu, GpuGraph *graph); /* it changed, or goes */
 /* gpu_graph.c: entries of the driver table. */
 ls_status gpu_capture_begin(Device *device);
 ls_status gpu_capture_launch(Device *device, const Launch *launches, size_t count, void **nodes);
 ls_status gpu_capture_end(Device *device, void **graph, size_t *node_count);
 ls_status gpu_graph_launch(Device *device, void *graph, uint64_t times, bool *looped);
+ls_status gpu_graph_until(Device *device, void *graph, const void *stop, uint64_t most,
+                          uint64_t *times, bool *looped);
 void gpu_repeat_close(Gpu *gpu); /* gpu_repeat.c: with the context */
 ls_status gpu_graph_set(Device *device, void *graph, void *node, const Launch *launch, bool *renew);
 ls_status gpu_graph_renew(Device *device, void *graph);
 void gpu_graph_destroy(Device *device, void *graph);
 /* gpu_copies.c: likewise. */
+ls_status gpu_run_copy(Gpu *gpu, const Launch *launch); /* with the device current */
+bool gpu_copies(const Copy *copy);
+void gpu_copy_launch(Device *device, const Copy *copy, Launch *launch);
 ls_status gpu_pinned_allocate(Device *device, size_t bytes, void **pointer);
 void gpu_pinned_release(Device *device, void *pointer);
 ls_status gpu_stream_create(Device *device, void **stream);

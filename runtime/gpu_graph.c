@@ -62,7 +62,7 @@ static ls_status capture_launches(Gpu *gpu, const Launch *launches, size_t count
     ls_status status = LS_OK;
     for (size_t i = 0; i < count && status == LS_OK; i++) {
         status = gpu_launch_one(gpu, &launches[i]);
-        if (status == LS_OK && !launches[i].host) status = find_node(gpu, &nodes[i]);
+        if (status == LS_OK && !launch_is_fixed(&launches[i])) status = find_node(gpu, &nodes[i]);
     }
     return status;
 }
@@ -125,6 +125,12 @@ ls_status gpu_graph_launch(Device *device, void *graph, uint64_t times, bool *lo
     WITH(gpu, launch_times(gpu, graph, times, looped));
 }
 
+ls_status gpu_graph_until(Device *device, void *graph, const void *stop, uint64_t most,
+                          uint64_t *times, bool *looped) {
+    Gpu *gpu = (Gpu *)device;
+    WITH(gpu, gpu_repeat_until(gpu, graph, stop, most, times, looped));
+}
+
 static ls_status set_node(Gpu *gpu, GpuGraph *graph, void *node, const Launch *launch,
                           bool *renew) {
     const GpuCalls *calls = &gpu->library.calls;
@@ -169,8 +175,11 @@ void gpu_graph_destroy(Device *device, void *graph) {
     Gpu *gpu = (Gpu *)device;
     GpuGraph *own = graph;
     const GpuCalls *calls = &gpu->library.calls;
-    if (own->loop) gpu_take_down(gpu, calls->graph_release, own->loop);
-    if (own->loop_recording) gpu_take_down(gpu, calls->graph_destroy, own->loop_recording);
+    const struct GpuLoop *const loops[] = {&own->times, &own->until};
+    for (size_t i = 0; i < COUNT(loops); i++) {
+        if (loops[i]->executable) gpu_take_down(gpu, calls->graph_release, loops[i]->executable);
+        if (loops[i]->recording) gpu_take_down(gpu, calls->graph_destroy, loops[i]->recording);
+    }
     gpu_take_down(gpu, calls->graph_release, own->executable);
     gpu_take_down(gpu, calls->graph_destroy, own->recording);
     free(own);

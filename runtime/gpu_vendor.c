@@ -100,7 +100,47 @@ static const char cuda_repeat_code[] =
     "    st.param.b32 [second], %again;\n"
     "    call.uni cudaGraphSetConditional, (first, second);\n"
     "    ret;\n"
+    "}\n"
+    /* Counts down by `step`; the body runs (again) where more are left and the byte is 0. */
+    ".visible .entry ls_until(.param .u64 left, .param .u64 stop, .param .u64 handle,\n"
+    "                         .param .u32 step)\n"
+    "{\n"
+    "    .reg .b64 %at, %stop, %handle;\n"
+    "    .reg .b32 %count, %step, %byte, %again;\n"
+    "    .reg .pred %more, %on;\n"
+    "    .param .b64 first;\n"
+    "    .param .b32 second;\n"
+    "    ld.param.u64 %at, [left];\n"
+    "    ld.param.u64 %stop, [stop];\n"
+    "    ld.param.u64 %handle, [handle];\n"
+    "    ld.param.u32 %step, [step];\n"
+    "    cvta.to.global.u64 %at, %at;\n"
+    "    cvta.to.global.u64 %stop, %stop;\n"
+    "    ld.global.u32 %count, [%at];\n"
+    "    ld.global.u8 %byte, [%stop];\n"
+    "    sub.u32 %count, %count, %step;\n"
+    "    st.global.u32 [%at], %count;\n"
+    "    setp.ne.u32 %more, %count, 0;\n"
+    "    setp.eq.and.u32 %on, %byte, 0, %more;\n"
+    "    selp.u32 %again, 1, 0, %on;\n"
+    "    st.param.b64 [first], %handle;\n"
+    "    st.param.b32 [second], %again;\n"
+    "    call.uni cudaGraphSetConditional, (first, second);\n"
+    "    ret;\n"
     "}\n";
+
+static int cuda_copy_rows(const GpuCalls *calls, const Copy *copy, void *stream, GpuVerb *verb) {
+    const GpuRows rows = {.from_kind = CUDA_MEMORY_DEVICE,
+                          .from = copy->from,
+                          .from_pitch = (size_t)copy->axes[0].from,
+                          .to_kind = CUDA_MEMORY_DEVICE,
+                          .to = copy->to,
+                          .to_pitch = (size_t)copy->axes[0].to,
+                          .width = copy->width,
+                          .height = copy->axes[0].length};
+    *verb = VERB_copy_pitched;
+    return calls->copy_pitched(&rows, stream);
+}
 
 static const char *cuda_too_old(const char *target) {
     bool unused;
@@ -214,6 +254,7 @@ const Vendor vendor_cuda = {
     .target = cuda_target,
     .suits = cuda_suits,
     .node = cuda_node,
+    .copy_rows = cuda_copy_rows,
     .too_old = cuda_too_old,
     .repeat_code = cuda_repeat_code,
     .attach = cuda_attach,
@@ -256,6 +297,13 @@ static GpuNode hip_node(const Launch *launch, void **parameters) {
                              .grid = {launch->parts, 1, 1},
                              .block = {launch->threads, 1, 1},
                              .parameters = parameters}};
+}
+
+static int hip_copy_rows(const GpuCalls *calls, const Copy *copy, void *stream, GpuVerb *verb) {
+    *verb = VERB_copy_2d;
+    return calls->copy_2d(copy->to, (size_t)copy->axes[0].to, copy->from,
+                          (size_t)copy->axes[0].from, copy->width, copy->axes[0].length,
+                          HIP_COPY_WITHIN, stream);
 }
 
 /* What code is made for is known by name alone; the toolchain says what it no longer makes. */
@@ -331,6 +379,7 @@ const Vendor vendor_hip = {
     .target = hip_target,
     .suits = hip_suits,
     .node = hip_node,
+    .copy_rows = hip_copy_rows,
     .too_old = hip_too_old,
     .attach = hip_attach,
     .of_stream = hip_of_stream,

@@ -19,7 +19,6 @@ ls_status ls_graph_begin(ls_context *context) {
     ls_graph *graph = calloc(1, sizeof *graph);
     if (!graph) return error_memory(&context->error, "ls_graph_begin");
     graph->context = context;
-    graph->errors_before = context->error.count;
     graph->native =
         driver->capture_begin &&
         !device_lacks(context->device, CAN_CAPTURE,
@@ -30,6 +29,8 @@ ls_status ls_graph_begin(ls_context *context) {
         free(graph);
         return status;
     }
+    error_watch(&context->error);
+    error_watch(NULL);
     context->capture = graph;
     return LS_OK;
 }
@@ -46,15 +47,6 @@ static bool keep_step(ls_graph *graph, ls_step *step) {
     return true;
 }
 
-static void add_moved(ls_graph *graph, ls_step *step) {
-    const Moved *moved = step_moved(step);
-    for (uint32_t i = 0; i < step->launch_count; i++) {
-        graph->moved.read += moved[i].read;
-        graph->moved.written += moved[i].written;
-    }
-    graph->launches++;
-}
-
 ls_status graph_record(ls_graph *graph, const char *call, ls_step *step, const Launch *launches,
                        size_t count) {
     ls_context *context = graph->context;
@@ -62,7 +54,7 @@ ls_status graph_record(ls_graph *graph, const char *call, ls_step *step, const L
     size_t first = recording->launch_count;
     if ((step && !keep_step(graph, step)) || !recording_add(recording, step, launches, count))
         return error_memory(&context->error, call);
-    if (step) add_moved(graph, step);
+    if (step) graph->launches++;
     if (!graph->native) return LS_OK;
     return context->driver->capture_launch(context->device, &recording->launches[first], count,
                                            &recording->nodes[first]);
@@ -89,20 +81,18 @@ ls_status ls_graph_end(ls_context *context, ls_graph **graph) {
     if (!made)
         return error_set(&context->error, LS_ERROR_STATE,
                          "ls_graph_end: no graph is being captured; call ls_graph_begin first");
-    bool spoilt = context->error.count != made->errors_before;
+    const char *own = error_watched(&context->error), *handless = error_watched(NULL);
+    const char *cause = own ? own : handless; /* the context's first failure, or a NULL handle */
     context->capture = NULL;
-    ls_status status = end_capture(made, graph && !spoilt);
-    if (!graph) {
+    ls_status status = end_capture(made, graph && !cause);
+    if (!graph)
         status = error_set(&context->error, LS_ERROR_ARGUMENT, "ls_graph_end: graph is NULL");
-    } else if (spoilt) {
-        char cause[1024] = "";
-        memcpy(cause, context->error.text, strnlen(context->error.text, sizeof cause - 1));
+    else if (cause)
         status =
             error_set(&context->error, LS_ERROR_STATE,
                       "ls_graph_end: no graph was made, because a call during the capture failed: "
                       "%s",
                       cause);
-    }
     if (status != LS_OK) {
         ls_graph_destroy(made);
         return status;
@@ -122,24 +112,44 @@ static void pin_steps(ls_graph *graph) {
     }
 }
 
-static ls_status replay(ls_graph *graph, const char *call, uint64_t times) {
+static Moved moved_in(const Recording *recording, uint64_t times) {
+    Moved all = {0, 0};
+    for (size_t i = 0; i < recording->launch_count; i++) {
+        all.read += times * recording->moved[i].read;
+        all.written += times * recording->moved[i].written;
+    }
+    return all;
+}
+
+/* Whether it can be replayed, and whether the program around us captures the stream. */
+static ls_status check_replay(ls_graph *graph, const char *call, bool *captured) {
+    *captured = false;
     if (!graph) return error_set(NULL, LS_ERROR_ARGUMENT, "%s: graph is NULL", call);
     ls_context *context = graph->context;
-    const Recording *recording = &graph->recording;
-    const Driver *driver = context->driver;
-    bool captured, looped = false;
     if (context->capture) return context_not_capturing(context, call);
     if (graph->broken)
         return error_set(&context->error, LS_ERROR_STATE,
                          "%s: the last ls_graph_update failed half way; call it again, or record "
                          "the graph again",
                          call);
-    ls_status status = context_captured(context, &captured);
+    return context_captured(context, captured);
+}
+
+static ls_status replay(ls_graph *graph, const char *call, uint64_t times) {
+    bool captured, looped = false;
+    ls_status status = check_replay(graph, call, &captured);
     if (status != LS_OK || times == 0) return status;
+    ls_context *context = graph->context;
+    const Recording *recording = &graph->recording;
+    const Driver *driver = context->driver;
     if (captured) pin_steps(graph);
     graph->statistics.replays += times;
-    ProfileSpan span = {0};
-    if (!captured) span = profile_open(context);
+    copy_add(&context->copies, &graph->copies, times);
+    if (!captured && profile_wants_replay(context, graph)) {
+        status = profile_replay(graph, times);
+        return status == LS_OK ? comm_failure(context) : status;
+    }
+    const ProfileSpan span = profile_open(context, NULL);
     /* A capture of the program's takes launches from any driver, graphs perhaps. */
     const bool ours = graph->statistics.nodes == recording->launch_count;
     if (!graph->native || (captured && ours))
@@ -152,7 +162,11 @@ static ls_status replay(ls_graph *graph, const char *call, uint64_t times) {
             status = driver->graph_launch(context->device, graph->handle, 1, &looped);
     if (looped) graph->statistics.loops = 1;
     if (status == LS_OK) status = comm_failure(context);
-    profile_close(context, span, graph, times, status);
+    if (status == LS_OK && span.profile) {
+        char name[200];
+        profile_name_graph(graph, times, name, sizeof name);
+        profile_close(context, span, name, PROFILE_GRAPH, moved_in(recording, times));
+    }
     return status;
 }
 
@@ -162,6 +176,60 @@ ls_status ls_graph_launch(ls_graph *graph) {
 
 ls_status ls_graph_repeat(ls_graph *graph, uint64_t times) {
     return replay(graph, "ls_graph_repeat", times);
+}
+
+/* Where the host looks at the byte ahead of each replay. */
+static ls_status replay_until(ls_graph *graph, const char *call, const void *stop, uint64_t most,
+                              uint64_t *times) {
+    ls_context *context = graph->context;
+    unsigned char set = 0;
+    ls_status status = LS_OK;
+    while (status == LS_OK && *times < most) {
+        status = context->driver->copy_out(context->device, &set, stop, sizeof set);
+        if (status == LS_OK) status = context->driver->synchronize(context->device);
+        if (status != LS_OK || set) break;
+        status = replay(graph, call, 1);
+        if (status == LS_OK) ++*times;
+    }
+    return status;
+}
+
+/* By the device, or by the workers. `done` where that could be done, and nothing has run else. */
+static ls_status loop_until(ls_graph *graph, const void *stop, uint64_t most, uint64_t *times,
+                            bool *done) {
+    ls_context *context = graph->context;
+    const Driver *driver = context->driver;
+    const Recording *recording = &graph->recording;
+    ls_status status = LS_OK;
+    *done = false;
+    if (profile_wants_replay(context, graph)) return LS_OK;
+    if (graph->native) {
+        status = driver->graph_until(context->device, graph->handle, stop, most, times, done);
+        if (*done) graph->statistics.loops = 1;
+    } else if (driver->repeat_until) {
+        *done = true;
+        status = driver->repeat_until(context->device, recording->launches, recording->launch_count,
+                                      stop, most, times);
+    }
+    graph->statistics.replays += *times;
+    copy_add(&context->copies, &graph->copies, *times);
+    return status;
+}
+
+ls_status ls_graph_repeat_until(ls_graph *graph, const void *stop, uint64_t most, uint64_t *times) {
+    static const char call[] = "ls_graph_repeat_until";
+    uint64_t counted = 0;
+    bool captured, done = false;
+    if (times) *times = 0;
+    ls_status status = check_replay(graph, call, &captured);
+    if (status != LS_OK) return status;
+    ls_context *context = graph->context;
+    if (!stop) return error_set(&context->error, LS_ERROR_ARGUMENT, "%s: stop is NULL", call);
+    if (captured) return context_not_capturing(context, call);
+    status = loop_until(graph, stop, most, &counted, &done);
+    if (status == LS_OK && !done) status = replay_until(graph, call, stop, most, &counted);
+    if (times) *times = counted;
+    return status == LS_OK ? comm_failure(context) : status;
 }
 
 /* ---- updates ---- */
@@ -216,7 +284,7 @@ static bool same_form(const Recording *old, const Recording *fresh) {
 
 static bool nodes_known(const Recording *recording) {
     for (size_t i = 0; i < recording->launch_count; i++)
-        if (!recording->nodes[i] && !recording->launches[i].host) return false;
+        if (!recording->nodes[i] && !launch_is_fixed(&recording->launches[i])) return false;
     return true;
 }
 
@@ -229,7 +297,7 @@ static ls_status set_nodes(ls_graph *graph, Recording *fresh) {
     graph->broken = true; /* until all is done */
     for (size_t i = 0; i < fresh->launch_count && status == LS_OK; i++) {
         fresh->nodes[i] = old->nodes[i];
-        if (fresh->launches[i].host) continue;
+        if (launch_is_fixed(&fresh->launches[i])) continue;
         if (!all && launch_equal(&old->launches[i], &fresh->launches[i])) continue;
         status = context->driver->graph_set(context->device, graph->handle, old->nodes[i],
                                             &fresh->launches[i], &renew);
@@ -307,10 +375,6 @@ ls_status ls_graph_update(ls_graph *graph) {
     if (!graph->native) graph->statistics.nodes = fresh.launch_count;
     recording_free(&graph->recording);
     graph->recording = fresh;
-    graph->moved = (Moved){0, 0};
-    graph->launches = 0;
-    for (size_t i = 0; i < fresh.entry_count; i++)
-        if (fresh.entries[i].step) add_moved(graph, fresh.entries[i].step);
     for (size_t i = 0; i < graph->step_count; i++) leave_retired(&graph->steps[i]);
     return LS_OK;
 }

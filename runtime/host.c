@@ -17,5 +17,6 @@ ls_status ls_host_call(ls_context *context, const ls_host_work *work) {
 }
 
 void *ls_context_stream(const ls_context *context) {
+    if (!error_handle(context, "ls_context_stream", "context")) return NULL;
     return context->driver->stream(context->device);
 }

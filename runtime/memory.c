@@ -108,6 +108,7 @@ ls_status memory_allocate_for(ls_context *context, const char *call, const char 
     range->asked = bytes;
     *slot(memory, range->data) = range;
     count_in(memory, label, bytes);
+    profile_memory(context, label);
     *pointer = range->data;
     return LS_OK;
 }
@@ -125,12 +126,14 @@ void memory_free(ls_context *context, void *pointer) {
     memory->statistics.in_use -= range->asked;
     range->label->allocations--;
     range->label->in_use -= range->asked;
+    profile_memory(context, range->label);
     take_out(memory, entry);
     memory_pool_give(context, range);
 }
 
 void memory_close(ls_context *context) {
     Memory *memory = &context->memory;
+    memory_log_holders(context);
     memory_pool_close(context);
     while (memory->labels) {
         Label *label = memory->labels;
@@ -193,14 +196,14 @@ static ls_status check_copy(ls_context *context, const char *call, const void *d
 ls_status ls_copy_in(ls_context *context, void *device, const void *host, size_t bytes) {
     ls_status status = check_copy(context, "ls_copy_in", device, host, bytes);
     if (status != LS_OK || bytes == 0) return status;
-    status = context->driver->copy_in(context->device, device, host, bytes);
+    status = copy_bytes(context, &(CopyRun){COPY_IN, device, host, bytes, NULL, NULL});
     return status == LS_OK ? context->driver->synchronize(context->device) : status;
 }
 
 ls_status ls_copy_out(ls_context *context, void *host, const void *device, size_t bytes) {
     ls_status status = check_copy(context, "ls_copy_out", device, host, bytes);
     if (status != LS_OK || bytes == 0) return status;
-    status = context->driver->copy_out(context->device, host, device, bytes);
+    status = copy_bytes(context, &(CopyRun){COPY_OUT, host, device, bytes, NULL, NULL});
     return status == LS_OK ? context->driver->synchronize(context->device) : status;
 }
 

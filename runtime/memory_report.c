@@ -91,6 +91,17 @@ size_t ls_memory_report(ls_context *context, char *text, size_t size) {
     return out.length;
 }
 
+void memory_log_holders(const ls_context *context) {
+    const uint64_t count = context->memory.statistics.allocations;
+    if (count == 0 || !log_wanted(LOG_INFO)) return;
+    log_write(LOG_INFO, "context on %s destroyed with %s in %llu allocation%s that nobody freed:",
+              context->device->name, SIZE(context->memory.statistics.in_use),
+              (unsigned long long)count, count == 1 ? "" : "s");
+    for (const Label *at = NULL; (at = next_label(&context->memory, at)) != NULL;)
+        log_write(LOG_INFO, "  %llu x %s, %s", (unsigned long long)at->allocations, at->name,
+                  SIZE(at->in_use));
+}
+
 /* "; the largest: weights 8.0 MiB, step adamw: temporary parts 1.0 MiB and 3 more" */
 static void add_holders(Text *out, const ls_context *context) {
     enum { NAMED = 4 };

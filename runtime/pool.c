@@ -16,7 +16,8 @@
  * launched them.
  *
  * Kernels run with the default floating-point environment, whatever the program around
- * them (or a library built with -ffast-math) has set. */
+ * them (or a library built with -ffast-math) has set; the program's own work runs with that of the
+ * thread that launched it. */
 #include "runtime.h"
 
 #include <pthread.h>
@@ -84,6 +85,8 @@ struct Pool {
     const Launch *launches;
     size_t count, at;
     uint64_t times;
+    const volatile unsigned char *stop; /* not 0: no more rounds; NULL: as many as asked for */
+    FloatControl callers;               /* of the thread that runs the job */
     _Alignas(CACHE_LINE) _Atomic uint64_t now; /* a Now */
     _Alignas(CACHE_LINE) atomic_uint done;     /* parts of it that have ended */
 };
@@ -104,6 +107,13 @@ static void run_partition(const Launch *launch, uint32_t worker, uint32_t worker
     uint64_t first = share * worker + (worker < rest ? worker : rest);
     uint64_t last = first + share + (worker < rest);
     launch->kernel.cpu(launch->arguments, first, last, worker, workers);
+}
+
+/* The program's own work with the program's own floating-point control. */
+static void run_share(const Pool *pool, const Launch *launch, uint32_t worker, uint32_t workers) {
+    if (launch->host) float_write(pool->callers);
+    run_partition(launch, worker, workers);
+    if (launch->host) float_write(FLOAT_DEFAULT);
 }
 
 static Now now_of(uint64_t word) {
@@ -136,7 +146,7 @@ static void go_on(Pool *pool, uint64_t serial, bool caller) {
     for (;;) {
         if (++pool->at == pool->count) {
             pool->at = 0;
-            if (--pool->times == 0) break;
+            if (--pool->times == 0 || (pool->stop && *pool->stop)) break;
         }
         const Launch *launch = &pool->launches[pool->at];
         if (launch->parts > 1 || !caller) {
@@ -144,7 +154,7 @@ static void go_on(Pool *pool, uint64_t serial, bool caller) {
             announce(pool, serial + 1, launch->parts > 1 ? launch->parts : 1);
             return;
         }
-        run_partition(launch, 0, 1);
+        run_share(pool, launch, 0, 1);
     }
     if (now_of(atomic_load_explicit(&pool->now, memory_order_relaxed)).parts != NOTHING)
         announce(pool, serial + 1, NOTHING);
@@ -152,7 +162,7 @@ static void go_on(Pool *pool, uint64_t serial, bool caller) {
 
 /* Runs a part that was taken. */
 static void run_part(Pool *pool, Now now, uint32_t part, bool caller) {
-    run_partition(&pool->launches[pool->at], part, now.parts);
+    run_share(pool, &pool->launches[pool->at], part, now.parts);
     if (atomic_fetch_add_explicit(&pool->done, 1, memory_order_acq_rel) + 1 == now.parts)
         go_on(pool, now.serial, caller);
 }
@@ -265,7 +275,8 @@ uint32_t pool_threads(const Pool *pool) {
     return pool->threads;
 }
 
-void pool_run(Pool *pool, const Launch *launches, size_t count, uint64_t times) {
+uint64_t pool_run(Pool *pool, const Launch *launches, size_t count, uint64_t times,
+                  const void *stop) {
     if (origin_forked(&pool->origin)) adopt(pool);
     FloatControl before = float_read();
     float_write(FLOAT_DEFAULT);
@@ -274,8 +285,10 @@ void pool_run(Pool *pool, const Launch *launches, size_t count, uint64_t times) 
     pool->launches = launches;
     pool->count = count;
     pool->times = times;
+    pool->stop = stop;
+    pool->callers = before;
     pool->at = SIZE_MAX; /* before the first */
-    if (count > 0 && times > 0) go_on(pool, serial, true);
+    if (count > 0 && times > 0 && !(stop && *pool->stop)) go_on(pool, serial, true);
     for (;;) {
         const uint64_t word = atomic_load_explicit(&pool->now, memory_order_acquire);
         const Now now = now_of(word);
@@ -283,6 +296,7 @@ void pool_run(Pool *pool, const Launch *launches, size_t count, uint64_t times) 
         if (!help(caller, now)) wait_change(caller, word);
     }
     float_write(before);
+    return times - pool->times;
 }
 
 void pool_destroy(Pool *pool) {

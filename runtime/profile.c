@@ -52,19 +52,19 @@ static void free_row(ProfileRow *row) {
 }
 
 /* The number of the row, made where there is none; SIZE_MAX: out of memory. */
-static size_t find_row(Profile *profile, const char *step, const char *kernel, const char *file,
-                       uint32_t line) {
+static size_t find_row(Profile *profile, ProfileKind kind, const char *step, const char *kernel,
+                       const char *file, uint32_t line) {
     if (!file) file = "";
     for (size_t i = 0; i < profile->row_count; i++) {
         const ProfileRow *row = &profile->rows[i];
-        if (row->line == line && same(row->kernel, kernel) && same(row->step, step) &&
-            same(row->file, file))
+        if (row->kind == kind && row->line == line && same(row->kernel, kernel) &&
+            same(row->step, step) && same(row->file, file))
             return i;
     }
     if (!array_grow(&profile->rows, &profile->row_capacity, profile->row_count + 1,
                     sizeof *profile->rows))
         return SIZE_MAX;
-    ProfileRow row = {.line = line};
+    ProfileRow row = {.kind = kind, .line = line};
     if (!copy(&row.step, step) || !copy(&row.kernel, kernel) || !copy(&row.file, file)) {
         free_row(&row);
         return SIZE_MAX;
@@ -101,7 +101,7 @@ static bool add_event(Profile *profile, ProfileEvent event) {
 /* ---- the driver's events ---- */
 
 /* Records the next of the marks; SIZE_MAX: it could not. */
-static size_t mark(ls_context *context) {
+static size_t mark(ls_context *context, void *stream) {
     Profile *profile = context->profile;
     const Driver *driver = context->driver;
     if (profile->used == profile->mark_count) {
@@ -116,7 +116,8 @@ static size_t mark(ls_context *context) {
         if (status != LS_OK) return SIZE_MAX;
         profile->marks[profile->mark_count++] = event;
     }
-    ls_status status = driver->event_record(context->device, profile->marks[profile->used]);
+    ls_status status =
+        driver->stream_record(context->device, stream, profile->marks[profile->used]);
     fail(context, status);
     return status == LS_OK ? profile->used++ : SIZE_MAX;
 }
@@ -185,6 +186,22 @@ static bool timed(const ls_context *context) {
     return profile && profile->active && profile->failed == LS_OK && !context->capture;
 }
 
+/* A launch, timed between two marks, of which the first is there already. */
+static ls_status launch_one(ls_context *context, const Launch *launch, size_t row, Moved moved,
+                            size_t *before) {
+    ls_status status = context->driver->launch(context->device, launch, 1);
+    if (status != LS_OK) return status;
+    const size_t after = mark(context, NULL);
+    add_pending(context, row, *before, after, moved);
+    *before = after;
+    return LS_OK;
+}
+
+static size_t find_kernel(Profile *profile, const ls_image *image, const Launch *launch) {
+    return find_row(profile, PROFILE_STEP, image->step, launch->name, image->source_file,
+                    image->line);
+}
+
 /* One kernel at a time, which gives the same bits: so the CPU's are timed each by itself. */
 static ls_status launch_timed(ls_step *step) {
     ls_context *context = step->context;
@@ -193,22 +210,18 @@ static ls_status launch_timed(ls_step *step) {
     const Moved *moved = step_moved(step);
     const double began = time_us();
     if (profile->used + step->launch_count + 1 > BATCH) drain(context);
-    size_t row = find_row(profile, image->step, NULL, image->source_file, image->line);
+    size_t row =
+        find_row(profile, PROFILE_STEP, image->step, NULL, image->source_file, image->line);
     Moved all = {0, 0};
-    const size_t first = mark(context);
+    const size_t first = mark(context, NULL);
     size_t before = first;
     ls_status status = LS_OK;
     for (uint32_t i = 0; i < step->launch_count && status == LS_OK; i++) {
         const Launch *launch = &step->launches[i];
-        status = context->driver->launch(context->device, launch, 1);
-        if (status != LS_OK) break;
-        const size_t after = mark(context);
-        const size_t own =
-            find_row(profile, image->step, launch->name, image->source_file, image->line);
-        add_pending(context, own, before, after, moved[i]);
+        status =
+            launch_one(context, launch, find_kernel(profile, image, launch), moved[i], &before);
         all.read += moved[i].read;
         all.written += moved[i].written;
-        before = after;
     }
     if (status == LS_OK) add_pending(context, row, first, before, all);
     add_call(context, row, began);
@@ -226,31 +239,122 @@ ls_status profile_launch(ls_step *step) {
     return context->driver->launch(context->device, step->launches, step->launch_count);
 }
 
-ProfileSpan profile_open(ls_context *context) {
-    ProfileSpan span = {.start = SIZE_MAX};
-    if (!timed(context)) return span;
+ProfileSpan profile_open(ls_context *context, void *stream) {
+    ProfileSpan span = {.start = SIZE_MAX, .stream = stream};
+    bool captured;
+    if (!timed(context) || context_captured(context, &captured) != LS_OK || captured) return span;
     if (context->profile->used + 2 > BATCH) drain(context);
     span.profile = context->profile;
     span.host_us = time_us();
-    span.start = mark(context);
+    span.start = mark(context, stream);
     return span;
 }
 
-void profile_close(ls_context *context, ProfileSpan span, const ls_graph *graph, uint64_t times,
-                   ls_status status) {
-    char name[200];
-    const Moved moved = {times * graph->moved.read, times * graph->moved.written};
-    if (!span.profile || status != LS_OK) return;
-    if (graph->launches == 1)
-        snprintf(name, sizeof name, "graph of %.140s", graph->steps[0].step->image->step);
-    else
-        snprintf(name, sizeof name, "graph of %u launches", graph->launches);
-    const size_t used = strlen(name);
-    if (times > 1)
-        snprintf(name + used, sizeof name - used, ", %llu times", (unsigned long long)times);
-    const size_t row = find_row(span.profile, name, NULL, "", 0);
-    add_pending(context, row, span.start, mark(context), moved);
+void profile_close(ls_context *context, ProfileSpan span, const char *name, ProfileKind kind,
+                   Moved moved) {
+    if (!span.profile) return;
+    const size_t row = find_row(span.profile, kind, name, NULL, "", 0);
+    add_pending(context, row, span.start, mark(context, span.stream), moved);
     add_call(context, row, span.host_us);
+}
+
+/* ---- graphs ---- */
+
+void profile_name_graph(const ls_graph *graph, uint64_t times, char *name, size_t size) {
+    if (graph->launches == 1)
+        snprintf(name, size, "graph of %.140s", graph->steps[0].step->image->step);
+    else
+        snprintf(name, size, "graph of %u launches", graph->launches);
+    const size_t used = strlen(name);
+    if (times > 1) snprintf(name + used, size - used, ", %llu times", (unsigned long long)times);
+}
+
+/* Work of the program's on the stream is in the driver's graph alone, which is timed as a whole. */
+bool profile_wants_replay(ls_context *context, const ls_graph *graph) {
+    return timed(context) && graph->statistics.nodes == graph->recording.launch_count;
+}
+
+static size_t find_entry(Profile *profile, const Recorded *entry, const Launch *launch) {
+    if (entry->step) return find_kernel(profile, entry->step->image, launch);
+    return find_row(profile, launch->copies ? PROFILE_COPY : PROFILE_HOST, launch->name, NULL, "",
+                    0);
+}
+
+/* The launches of a replay one by one, each between marks: the same bits. */
+static ls_status replay_timed(const ls_graph *graph, size_t row) {
+    ls_context *context = graph->context;
+    Profile *profile = context->profile;
+    const Recording *recording = &graph->recording;
+    Moved all = {0, 0};
+    ls_status status = LS_OK;
+    if (profile->used + recording->launch_count + 1 > BATCH) drain(context);
+    const size_t first = mark(context, NULL);
+    size_t before = first;
+    for (size_t e = 0; e < recording->entry_count; e++) {
+        const Recorded *entry = &recording->entries[e];
+        for (size_t i = entry->first; i < entry->first + entry->count && status == LS_OK; i++) {
+            const Launch *launch = &recording->launches[i];
+            status = launch_one(context, launch, find_entry(profile, entry, launch),
+                                recording->moved[i], &before);
+            all.read += recording->moved[i].read;
+            all.written += recording->moved[i].written;
+        }
+    }
+    if (status == LS_OK) add_pending(context, row, first, before, all);
+    return status;
+}
+
+ls_status profile_replay(const ls_graph *graph, uint64_t times) {
+    ls_context *context = graph->context;
+    char name[200];
+    const double began = time_us();
+    profile_name_graph(graph, 1, name, sizeof name);
+    const size_t row = find_row(context->profile, PROFILE_GRAPH, name, NULL, "", 0);
+    ls_status status = LS_OK;
+    for (uint64_t i = 0; i < times && status == LS_OK; i++) status = replay_timed(graph, row);
+    add_call(context, row, began);
+    return status;
+}
+
+/* ---- memory ---- */
+
+/* The label's number; UINT32_MAX: out of memory. */
+static uint32_t find_label(Profile *profile, const char *name) {
+    for (size_t i = 0; i < profile->label_count; i++)
+        if (strcmp(profile->labels[i], name) == 0) return (uint32_t)i;
+    if (!array_grow(&profile->labels, &profile->label_capacity, profile->label_count + 1,
+                    sizeof *profile->labels))
+        return UINT32_MAX;
+    char *kept = text_copy(name, strlen(name));
+    if (!kept) return UINT32_MAX;
+    profile->labels[profile->label_count] = kept;
+    return (uint32_t)profile->label_count++;
+}
+
+static void add_memory(ls_context *context, const char *name, uint64_t bytes) {
+    Profile *profile = context->profile;
+    const uint32_t label = find_label(profile, name);
+    if (profile->memory_count == EVENTS_MAX) return;
+    if (label == UINT32_MAX || !array_grow(&profile->memory, &profile->memory_capacity,
+                                           profile->memory_count + 1, sizeof *profile->memory)) {
+        fail_memory(context);
+        return;
+    }
+    profile->memory[profile->memory_count++] =
+        (ProfileMemory){time_us() - profile->began_us, bytes, label};
+}
+
+void profile_memory(ls_context *context, const Label *label) {
+    if (!context->profile || !context->profile->active) return;
+    add_memory(context, "all memory", context->memory.statistics.in_use);
+    add_memory(context, label->name, label->in_use);
+}
+
+/* What is held when a profile begins. */
+static void add_held_memory(ls_context *context) {
+    add_memory(context, "all memory", context->memory.statistics.in_use);
+    for (const Label *label = context->memory.labels; label; label = label->next)
+        if (label->in_use) add_memory(context, label->name, label->in_use);
 }
 
 /* ---- begin and end ---- */
@@ -266,6 +370,9 @@ void profile_free(ls_context *context) {
     free(profile->rows);
     free(profile->events);
     free(profile->pending);
+    for (size_t i = 0; i < profile->label_count; i++) free(profile->labels[i]);
+    free(profile->labels);
+    free(profile->memory);
     free(profile->failure);
     free(profile);
     context->profile = NULL;
@@ -297,6 +404,7 @@ ls_status ls_profile_begin(ls_context *context) {
     }
     profile->began_us = time_us();
     profile->active = true;
+    add_held_memory(context);
     return LS_OK;
 }
 

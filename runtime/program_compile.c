@@ -50,8 +50,9 @@ static ls_status collect(ls_context *context, const char *call, ls_compilation *
     const char **names = calloc(count + 1, sizeof *names);
     if (!names) return out_of_memory(context, call);
     for (size_t i = 0; i < count; i++) names[i] = ls_compilation_step_name(compilation, i);
-    ls_status status = ls_inner_program(context, call, names, count, make_image, make_code,
-                                        make_codes, compilation, release_maker, program);
+    ls_status status =
+        ls_inner_program(context, call, names, count, ls_compilation_own_step_count(compilation),
+                         make_image, make_code, make_codes, compilation, release_maker, program);
     free(names);
     return status;
 }

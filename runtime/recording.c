@@ -8,6 +8,8 @@
 static bool reserve(Recording *recording, size_t launches) {
     size_t count = recording->launch_count + launches, capacity = recording->launch_capacity;
     if (!array_grow(&recording->nodes, &capacity, count, sizeof *recording->nodes)) return false;
+    capacity = recording->launch_capacity;
+    if (!array_grow(&recording->moved, &capacity, count, sizeof *recording->moved)) return false;
     return array_grow(&recording->launches, &recording->launch_capacity, count,
                       sizeof *recording->launches) &&
            array_grow(&recording->entries, &recording->entry_capacity, recording->entry_count + 1,
@@ -28,7 +30,9 @@ bool recording_add(Recording *recording, ls_step *step, const Launch *launches, 
     if (!arguments) return false;
     recording->entries[recording->entry_count++] =
         (Recorded){step, recording->launch_count, count, arguments};
+    const Moved *moved = step ? step_moved(step) : NULL;
     for (size_t i = 0; i < count; i++) {
+        recording->moved[recording->launch_count] = moved ? moved[i] : (Moved){0, 0};
         recording->nodes[recording->launch_count] = NULL;
         recording->launches[recording->launch_count] = launches[i];
         if (i && !shares_arguments(launches, i)) at += launches[i - 1].argument_count;
@@ -44,6 +48,7 @@ void recording_free(Recording *recording) {
     for (size_t i = 0; i < recording->entry_count; i++) free(recording->entries[i].arguments);
     free(recording->entries);
     free(recording->nodes);
+    free(recording->moved);
     free(recording->launches);
     *recording = (Recording){0};
 }
@@ -53,8 +58,12 @@ static bool same_kernel(Kernel a, Kernel b) {
 }
 
 bool launch_equal(const Launch *a, const Launch *b) {
-    return same_kernel(a->kernel, b->kernel) && a->host == b->host && a->items == b->items &&
-           a->parts == b->parts && a->threads == b->threads && a->together == b->together &&
-           a->argument_count == b->argument_count &&
+    return same_kernel(a->kernel, b->kernel) && a->host == b->host && a->copies == b->copies &&
+           a->items == b->items && a->parts == b->parts && a->threads == b->threads &&
+           a->together == b->together && a->argument_count == b->argument_count &&
            memcmp(a->arguments, b->arguments, a->argument_count * sizeof *a->arguments) == 0;
+}
+
+bool launch_is_fixed(const Launch *launch) {
+    return launch->host || launch->copies;
 }

@@ -38,11 +38,29 @@ bool array_grow(void *array, size_t *capacity, size_t count, size_t element);
 char *text_copy(const char *text, size_t size); /* NULL: out of memory */
 double time_us(void);                           /* of a clock that only goes forward */
 
+/* host_limits.c: memory that the process can still have and all that there is, within its control
+ * groups; false: not known. `root` is "", or in tests a folder with proc/ and sys/ in it. */
+bool limits_memory(const char *root, uint64_t *free_bytes, uint64_t *total_bytes);
+/* How many processors the control groups give time for; 0: no limit. */
+uint32_t limits_processors(const char *root);
+
 /* error.c: one message per context, and one per thread for calls without a context. */
+enum { FIRST_ERROR_BYTES = 1024 };
 typedef struct Error {
-    uint32_t count; /* failures so far: a capture compares it */
+    uint32_t count; /* failures so far */
+    double at_us;   /* when the last one was */
     char text[8192];
+    /* The first failure since error_watch; "": none yet, or the watch is over. */
+    bool watched;
+    char first[FIRST_ERROR_BYTES];
 } Error;
+/* From here on the first failure is kept, of a context's calls or (NULL) of the thread's calls
+ * without one; error_watched gives it, NULL: there was none, and ends the watch. */
+void error_watch(Error *error);
+const char *error_watched(Error *error);
+/* Whether a handle is there; where it is not, a message of the thread's says that `what` is NULL in
+ * `call`. For functions that cannot fail. */
+bool error_handle(const void *handle, const char *call, const char *what);
 /* Records what happened and gives `status` back. A NULL error is the thread's own. */
 ls_status error_set(Error *error, ls_status status, const char *format, ...) PRINTF_LIKE(3, 4);
 ls_status error_memory(Error *error, const char *call); /* host memory ran out */
@@ -60,6 +78,21 @@ typedef struct TypeRow {
 } TypeRow;
 extern const TypeRow type_rows[LS_TYPE_COUNT];
 
+/* Rows of bytes that are copied within the device's memory along some axes, or filled. As a
+ * launch's arguments without the axes that it does not have. */
+typedef struct CopyAxis {
+    uint64_t length;
+    int64_t to, from; /* bytes from one step to the next */
+} CopyAxis;
+typedef struct Copy {
+    char *to;
+    const char *from;    /* NULL: a fill */
+    uint64_t width;      /* bytes of a row */
+    uint64_t value;      /* of a fill: what each `unit` bytes of a row become, */
+    uint32_t unit, rank; /* 1, 2, 4 or 8 */
+    CopyAxis axes[LS_RANK_MAX + 1];
+} Copy;
+
 /* One kernel launch, ready to go: filled when a step is prepared, read by launch(). */
 typedef void (*CpuFunction)(const void *arguments, uint64_t first, uint64_t last, uint32_t worker,
                             uint32_t workers);
@@ -76,7 +109,8 @@ typedef struct Launch {
     uint32_t parts; /* what Driver.geometry gave: workers or blocks */
     uint32_t threads;
     bool together;            /* the blocks wait for each other */
-    const ls_host_work *host; /* on a GPU, instead of a kernel */
+    bool copies;              /* the arguments are a Copy; on a GPU there is no kernel */
+    const ls_host_work *host; /* work of the program's: on a GPU instead of a kernel */
 } Launch;
 
 /* The driver table. A function that can fail says why in device->error. Copies, clears and launches
@@ -137,10 +171,17 @@ struct Driver {
                           Launch *launch);
     ls_status (*launch)(Device *device, const Launch *launches, size_t count); /* in order */
     ls_status (*repeat)(Device *device, const Launch *launches, size_t count, uint64_t times);
+    /* As long as the byte at `stop` is 0; gives how often. NULL: the host looks at it. */
+    ls_status (*repeat_until)(Device *device, const Launch *launches, size_t count,
+                              const void *stop, uint64_t most, uint64_t *times);
     /* Host work, which has items and stays the caller's, as a launch; `argument` is room for the
      * launch's argument. */
     ls_status (*host_launch)(Device *device, const ls_host_work *work, uint64_t *argument,
                              Launch *launch);
+    /* Whether one launch does all of a copy; NULL: of any. copy_launch makes the launch, of which
+     * all but the kernel and the parts is there. */
+    bool (*copies)(const Copy *copy);
+    void (*copy_launch)(Device *device, const Copy *copy, Launch *launch);
     void *(*stream)(const Device *device); /* NULL on the CPU */
     /* Another stream of the trainer's instead of the one it was opened with; NULL: has none. */
     ls_status (*use_stream)(Device *device, void *stream);
@@ -172,6 +213,10 @@ struct Driver {
     ls_status (*capture_end)(Device *device, void **graph, size_t *node_count);
     /* Sets *looped where the device repeats it by itself. */
     ls_status (*graph_launch)(Device *device, void *graph, uint64_t times, bool *looped);
+    /* The same as long as the byte at `stop` is 0, waiting for the end; gives how often. Where the
+     * device cannot, *looped is false and nothing has run. */
+    ls_status (*graph_until)(Device *device, void *graph, const void *stop, uint64_t most,
+                             uint64_t *times, bool *looped);
     /* Gives a kernel's node another launch of the same form. Sets *renew where that cannot be done
      * to what was instantiated: after the last one graph_renew instantiates it again. */
     ls_status (*graph_set)(Device *device, void *graph, void *node, const Launch *launch,
@@ -213,9 +258,10 @@ void origin_close(Origin *origin);
 typedef struct Pool Pool;
 Pool *pool_create(uint32_t threads); /* counts the caller; NULL: out of memory */
 uint32_t pool_threads(const Pool *pool);
-/* Each with its `parts` workers, one after the other, and all of that so many times; returns when
- * all are done. */
-void pool_run(Pool *pool, const Launch *launches, size_t count, uint64_t times);
+/* Each with its `parts` workers, one after the other, and all of that so many times, as long as the
+ * byte at `stop` is 0 (NULL: is not looked at); returns when all are done, and how often. */
+uint64_t pool_run(Pool *pool, const Launch *launches, size_t count, uint64_t times,
+                  const void *stop);
 void pool_destroy(Pool *pool);
 
 /* memory_pool.c: the memory pool, pieces of device memory (chunks) cut into ranges. */
@@ -270,13 +316,15 @@ ls_status memory_allocate(ls_context *context, const char *call, size_t bytes, v
 ls_status memory_allocate_for(ls_context *context, const char *call, const char *label,
                               size_t bytes, void **pointer);
 void memory_free(ls_context *context, void *pointer); /* NULL and strangers are left alone */
-void memory_close(ls_context *context);               /* frees what is left */
+/* Frees what is left; LOCKSTEP_LOG=info lists it. */
+void memory_close(ls_context *context);
 /* memory_report.c */
 /* "1.5 MiB" */
 typedef struct SizeText {
     char text[24];
 } SizeText;
 SizeText memory_size(uint64_t bytes);
+void memory_log_holders(const ls_context *context); /* what nobody freed, a line for each label */
 ls_status memory_exhausted(ls_context *context, const char *call, const char *label, size_t bytes);
 
 /* profile.c: what was timed, and what traces are written from. */
@@ -299,6 +347,7 @@ struct ls_context {
     size_t built_count;
     ls_comm *comms; /* its communicators, the latest first */
     Memory memory;
+    ls_copy_statistics copies;
     Error error;
 };
 /* Whether the program around us captures the context's stream into a graph of its own. */
@@ -343,6 +392,7 @@ struct ls_program {
     Summed *summed;
     size_t summed_count, summed_capacity;
     size_t count;
+    size_t own_count;      /* the first: those of the file itself, not of what it imports */
     ImageMaker make_image; /* NULL: all images are there */
     ls_code_maker make;
     CodesMaker make_all; /* NULL: they are made one by one */
@@ -350,13 +400,14 @@ struct ls_program {
     void (*release)(void *maker);
 };
 /* For program_compile.c, which is part of the other library and sees nothing but ls_ names: a
- * program of `count` steps whose images are made when a step is first created (as in
- * ls_program_from_images, `maker` stays the caller's when this fails), and a failure of `call`
- * (NULL: the message names it) put down as the context's or, without one, the thread's. */
+ * program of `count` steps, the first `own_count` of the file itself, whose images are made when a
+ * step is first created (as in ls_program_from_images, `maker` stays the caller's when this fails),
+ * and a failure of `call` (NULL: the message names it) put down as the context's or, without one,
+ * the thread's. */
 ls_status ls_inner_program(ls_context *context, const char *call, const char *const *names,
-                           size_t count, ImageMaker make_image, ls_code_maker make,
-                           CodesMaker make_all, void *maker, void (*release)(void *maker),
-                           ls_program **program);
+                           size_t count, size_t own_count, ImageMaker make_image,
+                           ls_code_maker make, CodesMaker make_all, void *maker,
+                           void (*release)(void *maker), ls_program **program);
 ls_status ls_inner_error(ls_context *context, ls_status status, const char *call,
                          const char *message);
 /* The variants of step `index`, allocated on first use; NULL: out of memory. */
@@ -370,6 +421,10 @@ typedef struct List {
     size_t count, capacity;
     void **pointers;  /* one per tensor */
     int64_t *lengths; /* of the parameter's axes but the list's, in order, tensor by tensor */
+    /* One array that all tensors lie in, one behind the other: cut when lengths are known. */
+    bool flat;
+    char *data;
+    int64_t elements; /* in all */
 } List;
 typedef struct Binding {
     void *data;     /* what the kernels get; of a list nothing: see Words */
@@ -453,15 +508,18 @@ struct ls_step {
     Binding *bindings;
     Variant *variants; /* the program's */
     uint64_t *arguments;
-    char *range;      /* "adamw.step:12 adamw", where ranges go to a profiler; else NULL */
-    Moved *moved;     /* by the kernels of the variant in use; see `counted` */
-    bool counted;     /* `moved` is of the sizes and the variant in use */
-    int64_t shard[2]; /* the first tensor and the first element of its draws */
-    int64_t *sizes;   /* of the axes; of a ragged one see lengths */
-    int64_t *given;   /* of the axes: by ls_step_set_length, or -1 */
-    Lengths *lengths; /* of the axes */
-    int64_t *numbers; /* where the bindings' shapes and strides lie */
-    char *scalars;    /* device memory of the rank-0 parameters, SCALAR_BYTES each */
+    char *range;               /* "adamw.step:12 adamw", where ranges go to a profiler; else NULL */
+    Moved *moved;              /* by the kernels of the variant in use; see `counted` */
+    ls_copy_statistics copies; /* of its tables, its values and what it gives */
+    bool counted;              /* `moved` is of the sizes and the variant in use */
+    int64_t shard[2];          /* the first tensor and the first element of its draws */
+    int64_t *sizes;            /* of the axes; of a ragged one see lengths */
+    int64_t *given;            /* of the axes: by ls_step_set_length, or -1 */
+    Lengths *lengths;          /* of the axes */
+    int64_t *numbers;          /* where the bindings' shapes and strides lie */
+    char *scalars;             /* device memory of the rank-0 parameters, SCALAR_BYTES each */
+    ls_step *source;           /* of an instance: whose values it reads */
+    uint32_t instances;        /* of it */
     StepSum *sums;
     size_t sum_count;
     Temporaries temporaries;
@@ -484,6 +542,9 @@ bool step_is_device_scalar(const ls_step *step, size_t parameter);
 bool step_is_list(const ls_step *step, size_t parameter);
 /* An array that nobody bound or asked for, and that kernels can do without. */
 bool step_leaves_out(const ls_step *step, size_t parameter);
+/* step_name.c: whether a name may have been meant, and rather than the last one of which this was
+ * true: *best, SIZE_MAX at first, is how far that is off. */
+bool name_is_nearer(const char *name, const char *candidate, size_t *best);
 /* step_name.c: the parameter's number, or -1 with an error that names the nearest. */
 int step_find(const ls_step *step, const char *call, const char *name);
 /* The same for a call that takes a step and a parameter's name, which may not come in a capture. */
@@ -492,11 +553,18 @@ ls_status step_parameter(ls_step *step, const char *call, const char *name, size
 void step_declaration(const ls_step *step, size_t parameter, char *text, size_t size);
 /* "a" or "an", as the noun sounds. */
 const char *step_article(const char *noun);
+/* The step's own device scalar of a rank-0 parameter: of an instance the source's, where it only
+ * reads it. */
+void *step_scalar(const ls_step *step, size_t parameter);
 /* step_bind.c: an out is asked for; what is not one does not mind. */
 void step_want(ls_step *step, size_t parameter);
 /* step_list.c: room for `count` tensors; what there was stays on failure. */
 ls_status list_grow(ls_step *step, const char *call, size_t parameter, size_t count);
 void list_free(List *list);
+/* Binds one array for all tensors of a list. */
+ls_status list_bind_flat(ls_step *step, size_t parameter, const ls_tensor *tensor);
+/* Cuts it where the lengths of the others say, or (`whole`) makes it the only tensor. */
+ls_status list_cut(ls_step *step, const char *call, size_t parameter, bool whole);
 
 /* step_sizes.c: how long every axis is, and what follows from it. */
 bool axis_is_blocks(const ls_image *image, size_t axis); /* q of `n as (q, k)` */
@@ -578,26 +646,50 @@ bool layout_distinct(
     const Layout *layout); /* no two elements share a byte, as far as can be told */
 bool layout_disjoint(const Layout *a, const Layout *b); /* likewise for two arrays */
 
+/* copy.c: a run of bytes, counted with the context and the step that it is for, timed where a
+ * profile is taken. A NULL stream is the context's; on another only from the host. */
+typedef enum CopyWay { COPY_IN, COPY_OUT, COPY_WITHIN } CopyWay;
+typedef struct CopyRun {
+    CopyWay way;
+    void *to;
+    const void *from;
+    size_t bytes;
+    void *stream;
+    ls_step *step; /* NULL: none */
+} CopyRun;
+ls_status copy_bytes(ls_context *context, const CopyRun *run);
+/* So many times more. */
+void copy_add(ls_copy_statistics *counts, const ls_copy_statistics *more, uint64_t times);
+
 /* traffic.c: what the step's kernel moves by the plan, for what is bound. */
 const Moved *step_moved(ls_step *step);
 
 /* profile.c */
+typedef enum ProfileKind { PROFILE_STEP, PROFILE_GRAPH, PROFILE_COPY, PROFILE_HOST } ProfileKind;
 typedef struct ProfileSpan { /* what is being timed; `profile` NULL: nothing is */
     Profile *profile;
+    void *stream;
     double host_us;
     size_t start; /* in profile->marks */
 } ProfileSpan;
 /* Launches a step, timed where a profile is being taken. */
 ls_status profile_launch(ls_step *step);
-/* Around the replay of a graph. */
-ProfileSpan profile_open(ls_context *context);
-void profile_close(ls_context *context, ProfileSpan span, const ls_graph *graph, uint64_t times,
-                   ls_status status);
+/* Around what is no launch of a step; a NULL stream is the context's. */
+ProfileSpan profile_open(ls_context *context, void *stream);
+void profile_close(ls_context *context, ProfileSpan span, const char *name, ProfileKind kind,
+                   Moved moved);
+/* Whether a replay is to be timed launch by launch, and does it. */
+bool profile_wants_replay(ls_context *context, const ls_graph *graph);
+ls_status profile_replay(const ls_graph *graph, uint64_t times);
+void profile_name_graph(const ls_graph *graph, uint64_t times, char *name, size_t size);
+/* A label's memory has changed. */
+void profile_memory(ls_context *context, const Label *label);
 void profile_free(ls_context *context);
 
 /* What trace.c reads. */
 typedef struct ProfileRow {
     char *step, *kernel, *file;
+    ProfileKind kind;
     uint32_t line;
     uint64_t count;
     double min, max, total;
@@ -611,6 +703,11 @@ typedef struct ProfileEvent { /* in microseconds since the profile began */
     uint32_t row;
     bool host; /* a call, else work of the device */
 } ProfileEvent;
+typedef struct ProfileMemory { /* what the holders of a label have */
+    double at;
+    uint64_t bytes;
+    uint32_t label; /* in profile->labels */
+} ProfileMemory;
 struct Profile {
     bool active;
     ls_status failed; /* why something was not timed, and what */
@@ -620,6 +717,10 @@ struct Profile {
     ProfileEvent *events; /* a ring once it is full */
     size_t event_count, event_capacity;
     uint64_t event_total;
+    ProfileMemory *memory; /* the first so many changes */
+    size_t memory_count, memory_capacity;
+    char **labels; /* the first is of all memory */
+    size_t label_count, label_capacity;
     double began_us; /* of the host's clock */
     /* Drivers' events: of those in `marks` the first `used` are recorded and in use by `pending`.
      */
@@ -687,12 +788,15 @@ typedef struct Recorded { /* one launch of a step, or host work */
 } Recorded;
 typedef struct Recording {
     Launch *launches;
+    Moved *moved; /* by each launch; of copies and host work 0 */
     void **nodes; /* of each launch in the driver's graph; NULL: unknown */
     size_t launch_count, launch_capacity;
     Recorded *entries;
     size_t entry_count, entry_capacity;
 } Recording;
 bool recording_add(Recording *recording, ls_step *step, const Launch *launches, size_t count);
+/* Whether it is no kernel: a graph's update leaves it as it is. */
+bool launch_is_fixed(const Launch *launch);
 void recording_free(Recording *recording);
 bool launch_equal(const Launch *a, const Launch *b);
 
@@ -718,6 +822,8 @@ struct ls_dataset {
 };
 /* Copies whole elements of an array from where it lies, to be as the device has them. */
 void dataset_read(const DataArray *array, void *to, size_t at, size_t bytes);
+/* Whether it is read from a file that is mapped, by steps or batch by batch. */
+bool dataset_in_place(const DataArray *array);
 /* Says that this row of a file is read soon. */
 void dataset_announce(const DataArray *array, int64_t row);
 /* dataset_file.c: the array that `path` names becomes a mapped one of the host's. */
@@ -742,9 +848,8 @@ struct ls_graph {
         uint64_t since; /* retirements of the step that came before the recording or its update */
     } * steps;
     size_t step_count, step_capacity;
-    uint32_t errors_before;
-    uint32_t launches; /* of steps, */
-    Moved moved;       /* and what they move */
+    uint32_t launches;         /* of steps, */
+    ls_copy_statistics copies; /* in each replay */
     ls_graph_statistics statistics;
 };
 /* A launch inside the capture; of a step the graph keeps the step. */

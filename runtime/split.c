@@ -14,6 +14,7 @@ static const int64_t POSITION_MAX = INT64_C(1) << 62; /* more than one will ever
 struct ls_split {
     ls_dataset *dataset;
     int64_t first, count, batch, seed, place; /* `place`: of the next batch to be gathered */
+    int64_t announced;                        /* where what was asked for last ends */
     bool in_order;
     uint32_t slots;
     ls_feed *feed; /* NULL: the data set is resident */
@@ -110,15 +111,23 @@ int64_t ls_split_sample(const ls_split *split, int64_t place) {
     return split->first + ls_shuffle(number, split->count, split->seed, epoch);
 }
 
-/* What lies in files comes from a disk: all of the batch is asked for before any of it is read. */
-static void announce(const ls_split *split) {
+/* What lies in files comes from a disk: all of the batch at a place is asked for before any of it
+ * is read. */
+static void announce(const ls_split *split, int64_t place) {
     const ls_dataset *dataset = split->dataset;
-    bool mapped = false;
-    for (size_t k = 0; k < dataset->count; k++) mapped |= dataset->arrays[k].file != NULL;
-    for (int64_t i = 0; mapped && i < split->batch; i++) {
-        int64_t sample = ls_split_sample(split, split->place + i);
-        for (size_t k = 0; k < dataset->count; k++) dataset_announce(&dataset->arrays[k], sample);
+    for (size_t k = 0; k < dataset->count; k++) {
+        if (!dataset_in_place(&dataset->arrays[k])) continue;
+        for (int64_t i = 0; i < split->batch; i++)
+            dataset_announce(&dataset->arrays[k], ls_split_sample(split, place + i));
     }
+}
+
+/* Where steps read the rows themselves: those of the next launch, and of the one after it. */
+static void announce_ahead(ls_split *split) {
+    if (split->announced != split->place + split->batch) announce(split, split->place);
+    split->place += split->batch;
+    announce(split, split->place);
+    split->announced = split->place + split->batch;
 }
 
 static ls_status gather(ls_split *split) {
@@ -126,7 +135,7 @@ static ls_status gather(ls_split *split) {
     void **slot = malloc(dataset->count * sizeof *slot);
     if (!slot) return error_memory(&dataset->context->error, "ls_split_next");
     ls_status status = ls_feed_acquire(split->feed, slot);
-    if (status == LS_OK) announce(split);
+    if (status == LS_OK) announce(split, split->place);
     for (int64_t i = 0; i < split->batch && status == LS_OK; i++) {
         size_t sample = (size_t)ls_split_sample(split, split->place + i);
         for (size_t k = 0; k < dataset->count; k++) {
@@ -143,7 +152,10 @@ static ls_status gather(ls_split *split) {
 
 ls_status ls_split_next(ls_split *split) {
     if (!split) return null_argument(NULL, "ls_split_next", "split");
-    if (!split->feed) return LS_OK;
+    if (!split->feed) {
+        announce_ahead(split);
+        return LS_OK;
+    }
     ls_feed_statistics statistics;
     ls_status status = LS_OK;
     ls_feed_stats(split->feed, &statistics);

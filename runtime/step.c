@@ -148,6 +148,29 @@ static void log_other_target(const ls_program *program, const ls_image *image) {
               image->step, device->name, device->target, image->target);
 }
 
+/* Names the step that was meant, else those of the file itself: a library that it imports may have
+ * a hundred. */
+static ls_status no_such_step(ls_program *program, const char *name) {
+    Error *error = &program->context->error;
+    const size_t listed = program->own_count ? program->own_count : program->count;
+    const char *nearest = NULL;
+    char names[512] = "";
+    size_t best = SIZE_MAX, used = 0, i = 0;
+    for (size_t k = 0; k < program->count; k++)
+        if (name_is_nearer(name, program->names[k], &best)) nearest = program->names[k];
+    if (nearest)
+        return error_set(error, LS_ERROR_ARGUMENT,
+                         "ls_step_create: there is no step `%.64s`; did you mean `%s`?", name,
+                         nearest);
+    for (; i < listed && used + strlen(program->names[i]) + 32 < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s`%s`", used ? ", " : "",
+                                 program->names[i]);
+    if (i < listed) snprintf(names + used, sizeof names - used, " and %zu more", listed - i);
+    return error_set(error, LS_ERROR_ARGUMENT,
+                     "ls_step_create: there is no step `%.64s`; there is %s", name,
+                     program->count ? names : "none at all");
+}
+
 static ls_status find_image(ls_program *program, const char *name, size_t *index) {
     Error *error = &program->context->error;
     for (size_t i = 0; i < program->count; i++) {
@@ -164,14 +187,7 @@ static ls_status find_image(ls_program *program, const char *name, size_t *index
                          name, program->targets[i], program->context->device->name,
                          program->context->device->target);
     }
-    char names[512] = "";
-    for (size_t i = 0; i < program->count; i++) {
-        size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s`%s`", used ? ", " : "", program->names[i]);
-    }
-    return error_set(error, LS_ERROR_ARGUMENT,
-                     "ls_step_create: there is no step `%.64s`; there is %s", name,
-                     program->count ? names : "none at all");
+    return no_such_step(program, name);
 }
 
 ls_status ls_step_create(ls_program *program, const char *name, ls_step **step) {
@@ -183,7 +199,7 @@ ls_status ls_step_create(ls_program *program, const char *name, ls_step **step) 
     ls_context *context = program->context;
     ls_status status = context_not_capturing(context, call);
     if (status != LS_OK) return status;
-    size_t index;
+    size_t index = 0;
     status = find_image(program, name, &index);
     if (status != LS_OK) return status;
     return step_create(program, program->images[index], program_variants(program, index), call,
@@ -247,6 +263,8 @@ void step_release(ls_step *step) {
     free(step->sizes);
     free(step->bindings);
     program_release(step->program);
+    if (step->source) step->source->instances--;
+    if (step->source) step_release(step->source);
     free(step);
 }
 
@@ -353,8 +371,8 @@ static ls_status read_device_scalar(ls_step *step, const char *call, const char 
         return error_set(&step->context->error, LS_ERROR_STATE,
                          "%s: parameter `%s` of step `%s` has no value yet; set or bind it first",
                          call, parameter, step->image->step);
-    return step->context->driver->copy_out(step->context->device, value, binding->data,
-                                           type_rows[step->image->parameters[found].type].size);
+    const size_t bytes = type_rows[step->image->parameters[found].type].size;
+    return copy_bytes(step->context, &(CopyRun){COPY_OUT, value, binding->data, bytes, NULL, step});
 }
 
 ls_status ls_step_get_async(ls_step *step, const char *parameter, void *value) {
@@ -454,6 +472,9 @@ ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics) {
             (i == 0 || statistics->from_cache) && part->variants[part->chosen].from_cache;
         statistics->temporary_bytes += part->temporaries.bytes;
     }
+    statistics->copies = step->copies;
+    for (uint32_t i = 0; i < step->image->part_count; i++)
+        copy_add(&statistics->copies, &step->parts[i]->copies, 1);
     statistics->table_bytes = step->entries.device_bytes + step->pointers.device_bytes;
     statistics->temporary_bytes += step->temporaries.bytes;
     return LS_OK;

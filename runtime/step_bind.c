@@ -111,20 +111,10 @@ static ls_status check_memory(const ls_step *step, size_t number, const Layout *
 /* Back to what the parameter is without the caller's memory. */
 static void unbind(ls_step *step, size_t number) {
     Binding *binding = &step->bindings[number];
-    binding->bound = false;
-    binding->data =
-        step_is_device_scalar(step, number) ? step->scalars + number * SCALAR_BYTES : NULL;
+    binding->bound = binding->list.flat = false;
+    binding->data = step_is_device_scalar(step, number) ? step_scalar(step, number) : NULL;
     binding->dense = step_is_device_scalar(step, number);
     step->ready = step->sized = false;
-}
-
-static ls_status is_a_list(const ls_step *step, size_t number) {
-    char declaration[256];
-    step_declaration(step, number, declaration, sizeof declaration);
-    return error_set(&step->context->error, LS_ERROR_BIND,
-                     "ls_step_bind: parameter `%s` of step `%s` is %s, a list of tensors; bind it "
-                     "with ls_step_bind_list",
-                     step->image->parameters[number].name, step->image->step, declaration);
 }
 
 /* Takes the judged array over. The same one again changes nothing, the same lengths no size. */
@@ -153,7 +143,7 @@ ls_status ls_step_bind(ls_step *step, const char *parameter, const ls_tensor *te
         unbind(step, number);
         return LS_OK;
     }
-    if (step_is_list(step, number)) return is_a_list(step, number);
+    if (step_is_list(step, number)) return list_bind_flat(step, number, tensor);
     status = check_kind(step, number, tensor);
     if (status == LS_OK) status = check_lengths(step, number, tensor);
     if (status != LS_OK) return status;

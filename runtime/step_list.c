@@ -47,11 +47,16 @@ typedef struct Candidate {
     const ls_step *step;
     size_t parameter, tensor;
     const ls_tensor *given;
+    bool flat; /* for all tensors */
 } Candidate;
 
 /* "tensor 3 of `p` in step `adamw`" opens every message about it. */
 static ls_status refuse(const Candidate *c, ls_status status, const char *problem) {
     const ls_image *image = c->step->image;
+    if (c->flat)
+        return error_set(&c->step->context->error, status,
+                         "ls_step_bind: the array for `%s` of step `%s` %s",
+                         image->parameters[c->parameter].name, image->step, problem);
     return error_set(&c->step->context->error, status,
                      "ls_step_bind_list: tensor %zu for `%s` of step `%s` %s", c->tensor,
                      image->parameters[c->parameter].name, image->step, problem);
@@ -65,7 +70,8 @@ static ls_status check_kind(const Candidate *c) {
         snprintf(text, sizeof text, "has type %d, which is no element type", (int)given->type);
         return refuse(c, LS_ERROR_ARGUMENT, text);
     }
-    bool ranked = given->rank <= LS_RANK_MAX && (row->rank <= 2 || given->rank == row->rank - 1);
+    bool ranked =
+        given->rank <= LS_RANK_MAX && (row->rank <= 2 || given->rank == row->rank - 1 || c->flat);
     if (given->type == row->type && ranked && (!given->rank || given->shape)) return LS_OK;
     step_declaration(c->step, c->parameter, declaration, sizeof declaration);
     const char *type = type_rows[given->type].name;
@@ -93,7 +99,7 @@ static ls_status check_lengths(const Candidate *c) {
                  (long long)c->given->shape[i]);
         return refuse(c, LS_ERROR_BIND, text);
     }
-    if (row->rank == 2) return LS_OK; /* counted as its elements */
+    if (row->rank == 2 || c->flat) return LS_OK; /* counted as its elements */
     uint32_t at = 0;
     for (uint32_t i = 0; i < row->rank; i++) {
         if (row->axes[i] == c->step->bindings[c->parameter].list_axis) continue;
@@ -156,10 +162,79 @@ static void keep(ls_step *step, size_t parameter, const ls_tensor *tensors, size
         list->pointers[i] = tensors[i].data;
         if (!empty && (uintptr_t)tensors[i].data % 16 != 0) binding->dense = false;
     }
+    if (list->flat) step->sized = step->ready = list->flat = false;
     list->count = count;
     binding->bound = true;
     if (!same_lengths) step->sized = false;
     if (!same_lengths || !same_data) step->ready = false;
+}
+
+/* ---- one array for all tensors ---- */
+
+ls_status list_bind_flat(ls_step *step, size_t number, const ls_tensor *tensor) {
+    Binding *binding = &step->bindings[number];
+    List *list = &binding->list;
+    const Candidate candidate = {step, number, 0, tensor, true};
+    ls_status status = check_kind(&candidate);
+    if (status == LS_OK) status = check_lengths(&candidate);
+    if (status == LS_OK) status = check_memory(&candidate);
+    if (status != LS_OK) return status;
+    const int64_t count = elements(tensor);
+    const bool same = binding->bound && list->flat && list->elements == count;
+    if (same && list->data == tensor->data) return LS_OK;
+    list->flat = binding->bound = true;
+    list->data = tensor->data;
+    list->elements = count;
+    step->sized = step->ready = false;
+    return LS_OK;
+}
+
+/* What one tensor of the parameter has; false: it overflows. */
+static bool count_elements(const ls_step *step, size_t number, size_t tensor, int64_t *lengths,
+                           int64_t *count) {
+    const ls_image_parameter *row = &step->image->parameters[number];
+    size_t at = 0;
+    bool fits = true;
+    *count = 1;
+    for (uint32_t i = 0; i < row->rank; i++) {
+        if (row->axes[i] == step->bindings[number].list_axis) continue;
+        lengths[at] = step_length(step, row->axes[i], tensor);
+        fits = fits && !__builtin_mul_overflow(*count, lengths[at], count);
+        at++;
+    }
+    return fits;
+}
+
+ls_status list_cut(ls_step *step, const char *call, size_t number, bool whole) {
+    const ls_image_parameter *row = &step->image->parameters[number];
+    Binding *binding = &step->bindings[number];
+    List *list = &binding->list;
+    const size_t rank = row->rank - 1,
+                 tensors = whole ? 1 : (size_t)step->sizes[binding->list_axis];
+    int64_t done = 0, count = list->elements;
+    list->count = 0;
+    ls_status status = list_grow(step, call, number, tensors);
+    if (status != LS_OK) return status;
+    binding->dense = true;
+    for (size_t i = 0; i < tensors; i++) {
+        char *at = list->data + done * (int64_t)type_rows[row->type].size;
+        if (whole)
+            list->lengths[0] = count;
+        else if (!count_elements(step, number, i, &list->lengths[i * rank], &count))
+            return step_too_large(step, call, row->name);
+        list->pointers[i] = at;
+        if (count && (uintptr_t)at % 16 != 0) binding->dense = false;
+        if (count > INT64_MAX - done) return step_too_large(step, call, row->name);
+        done += count;
+    }
+    if (done != list->elements)
+        return error_set(&step->context->error, LS_ERROR_BIND,
+                         "%s: the tensors of `%s` in step `%s` have %lld elements, but the array "
+                         "that is bound for all of them has %lld",
+                         call, row->name, step->image->step, (long long)done,
+                         (long long)list->elements);
+    list->count = tensors;
+    return LS_OK;
 }
 
 /* A parameter of a call that is for lists only. */
@@ -190,7 +265,7 @@ ls_status ls_step_bind_list(ls_step *step, const char *parameter, const ls_tenso
                          call, axis->name, step->image->step, (long long)axis->fixed, parameter,
                          count, count == 1 ? "" : "s");
     for (size_t i = 0; i < count && status == LS_OK; i++) {
-        Candidate candidate = {step, number, i, &tensors[i]};
+        Candidate candidate = {step, number, i, &tensors[i], false};
         status = check_kind(&candidate);
         if (status == LS_OK) status = check_lengths(&candidate);
         if (status == LS_OK) status = check_memory(&candidate);

@@ -150,7 +150,8 @@ ls_status step_fill(ls_step *step, const char *call, size_t number) {
     for (size_t i = 0; i < count; i++) memcpy(values + i * element, &binding->fill, element);
     Device *device = step->context->device;
     ls_status status = LS_OK;
-    if (count) status = device->driver->copy_in(device, binding->data, values, count * element);
+    const CopyRun run = {COPY_IN, binding->data, values, count * element, NULL, step};
+    if (count) status = copy_bytes(step->context, &run);
     if (status == LS_OK) status = device->driver->synchronize(device); /* `values` was read */
     free(values);
     if (status != LS_OK) return status;

@@ -1,4 +1,4 @@
-/* step_name.c: parameters by name, and what a message calls them. */
+/* step_name.c: parameters by name, the name that was meant, and what a message calls them. */
 #include "runtime.h"
 
 #include <stdio.h>
@@ -28,6 +28,13 @@ static size_t distance(const char *a, const char *b) {
     return row[columns];
 }
 
+bool name_is_nearer(const char *name, const char *candidate, size_t *best) {
+    const size_t edits = distance(name, candidate);
+    if (edits >= *best || edits > 1 + strlen(name) / 4) return false;
+    *best = edits;
+    return true;
+}
+
 static void list_parameters(const ls_image *image, char *text, size_t size) {
     size_t used = 0;
     text[0] = 0;
@@ -46,14 +53,10 @@ int step_find(const ls_step *step, const char *call, const char *name) {
     const char *nearest = NULL;
     for (uint32_t i = 0; i < image->parameter_count; i++) {
         const char *candidate = image->parameters[i].name;
-        size_t edits = distance(name, candidate);
-        if (edits < best) {
-            best = edits;
-            nearest = candidate;
-        }
+        if (name_is_nearer(name, candidate, &best)) nearest = candidate;
     }
     Error *error = &step->context->error;
-    if (nearest && best <= 1 + strlen(name) / 4) {
+    if (nearest) {
         error_set(error, LS_ERROR_ARGUMENT,
                   "%s: step `%s` has no parameter `%.64s`; did you mean `%s`?", call, image->step,
                   name, nearest);

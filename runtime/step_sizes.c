@@ -367,6 +367,21 @@ static ls_status settle_axis(Search *s, size_t axis) {
                      s->call, image->step, axis_is_ragged(image, axis) ? "s" : "", row->name);
 }
 
+static bool is_flat(const ls_step *step, size_t parameter) {
+    return step->bindings[parameter].bound && step->bindings[parameter].list.flat;
+}
+
+/* Where nothing says how many tensors a list has, one array bound for all of it is the only one. */
+static ls_status take_flat(Search *s, size_t number) {
+    ls_step *step = s->step;
+    const size_t axis = (size_t)step->bindings[number].list_axis;
+    if (s->giver[axis] || step->sizes[axis] >= 0 || step->given[axis] >= 0 ||
+        step->image->parameters[number].rank != 2)
+        return LS_OK;
+    ls_status status = list_cut(step, s->call, number, true);
+    return status == LS_OK ? take_parameter(s, number) : status;
+}
+
 ls_status step_find_sizes(ls_step *step, const char *call) {
     const ls_image *image = step->image;
     Search search = {step, call, {NULL}};
@@ -374,11 +389,15 @@ ls_status step_find_sizes(ls_step *step, const char *call) {
     for (uint32_t i = 0; i < image->axis_count; i++)
         step->sizes[i] = axis_is_rest(image, i) ? image->axes[i].length : image->axes[i].fixed;
     for (uint32_t i = 0; i < image->parameter_count && status == LS_OK; i++)
-        if (step->bindings[i].bound) status = take_parameter(&search, i);
+        if (step->bindings[i].bound && !is_flat(step, i)) status = take_parameter(&search, i);
+    for (uint32_t i = 0; i < image->parameter_count && status == LS_OK; i++)
+        if (is_flat(step, i)) status = take_flat(&search, i);
     for (uint32_t i = 0; i < image->axis_count && status == LS_OK; i++)
         if (step->given[i] >= 0) status = take(&search, i, step->given[i], "ls_step_set_length");
     for (uint32_t i = 0; i < image->axis_count && status == LS_OK; i++)
         status = settle_axis(&search, i);
+    for (uint32_t i = 0; i < image->parameter_count && status == LS_OK; i++)
+        if (is_flat(step, i)) status = list_cut(step, call, i, false);
     return status;
 }
 

@@ -73,7 +73,8 @@ static ls_status move_scalar(Binding *to, const Binding *from, ls_context *conte
     to->has_value = to->has_value || from->has_value;
     to->bound = from->bound;
     if (!from->bound)
-        return context->driver->copy_within(context->device, to->data, from->data, SCALAR_BYTES);
+        return copy_bytes(context,
+                          &(CopyRun){COPY_WITHIN, to->data, from->data, SCALAR_BYTES, NULL, NULL});
     to->data = from->data;
     return LS_OK;
 }
@@ -166,6 +167,12 @@ static ls_status check_state(const ls_step *step, const char *call, size_t count
                          "%s: step `%s` was built ahead of time, and a sum takes other kernels: "
                          "load the .step file",
                          call, name);
+    if (step->source || step->instances)
+        return error_set(
+            error, LS_ERROR_UNSUPPORTED,
+            "%s: step `%s` %s, and a sum takes other kernels: create a step of its own "
+            "for it",
+            call, name, step->source ? "is an instance" : "has instances");
     if (step->graphs || step->pinned)
         return error_set(error, LS_ERROR_STATE,
                          "%s: a graph holds step `%s`, whose kernels a sum of another number or "

@@ -38,8 +38,8 @@ static ls_status upload(ls_step *step, const char *call, Words *words) {
     status = step_ensure(step, call, owned, bytes);
     /* From memory that is not page-locked the drivers have read it all when the call returns. */
     if (status == LS_OK)
-        status = step->context->driver->copy_in(step->context->device, words->device, words->host,
-                                                bytes);
+        status = copy_bytes(step->context,
+                            &(CopyRun){COPY_IN, words->device, words->host, bytes, NULL, step});
     words->current = status == LS_OK;
     return status;
 }

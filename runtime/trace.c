@@ -45,8 +45,11 @@ static void put_name(FILE *file, const char *kind, int track, const char *name) 
 
 static void put_event(FILE *file, const Profile *profile, const ProfileEvent *event) {
     const ProfileRow *row = &profile->rows[event->row];
-    const char *whole = *row->file ? "step" : "graph";
-    const char *category = event->host ? "call" : row->kernel ? "kernel" : whole;
+    static const char *const kinds[] = {[PROFILE_STEP] = "step",
+                                        [PROFILE_GRAPH] = "graph",
+                                        [PROFILE_COPY] = "copy",
+                                        [PROFILE_HOST] = "host"};
+    const char *category = event->host ? "call" : row->kernel ? "kernel" : kinds[row->kind];
     fputs("{\"ph\": \"X\", \"name\": ", file);
     put_string(file, row->kernel ? row->kernel : row->step);
     fprintf(file, ", \"cat\": \"%s\", \"pid\": %ld, \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f",
@@ -73,6 +76,19 @@ static void put_event(FILE *file, const Profile *profile, const ProfileEvent *ev
     fputs("}}", file);
 }
 
+/* A counter for each label, which viewers draw as a track. */
+static void put_memory(FILE *file, const Profile *profile) {
+    for (size_t i = 0; i < profile->memory_count; i++) {
+        const ProfileMemory *change = &profile->memory[i];
+        char name[LABEL_BYTES + 16];
+        snprintf(name, sizeof name, "memory: %s", profile->labels[change->label]);
+        fputs("{\"ph\": \"C\", \"name\": ", file);
+        put_string(file, change->label ? name : "memory");
+        fprintf(file, ", \"pid\": %ld, \"ts\": %.3f, \"args\": {\"bytes\": %llu}},\n",
+                (long)getpid(), change->at, (unsigned long long)change->bytes);
+    }
+}
+
 /* Whether a comes before b: in time, and what holds another before that. */
 static int by_time(const void *a, const void *b) {
     const ProfileEvent *x = a, *y = b;
@@ -94,6 +110,7 @@ static void put_all(FILE *file, const ls_context *context) {
     put_name(file, "process_name", 0, "Lockstep");
     put_name(file, "thread_name", TRACK_HOST, "calls");
     put_name(file, "thread_name", TRACK_DEVICE, device);
+    put_memory(file, profile);
     for (size_t i = 0; i < profile->event_count; i++) {
         put_event(file, profile, &profile->events[i]);
         fputs(",\n", file);

@@ -33,4 +33,9 @@ LS_FN f32 ls_nan_f32(void) {
     return LS_NAN_F32;
 }
 
+/* Bits of one local as those of another: compilers make a move of it. */
+LS_FN void ls_memcpy(void *to, const void *from, u64 bytes) {
+    for (u64 i = 0; i < bytes; i++) ((char *)to)[i] = ((const char *)from)[i];
+}
+
 #endif

@@ -183,4 +183,11 @@ extern const EmbeddedFile embedded_files[];
 extern const size_t embedded_file_count;
 const char *embedded_text(const char *path); /* NULL when there is no such file */
 
+/* input.c: what a caller of lockstep/compiler.h may have left unset or set wrongly: false with a
+ * message that names the field. */
+bool input_check_options(const ls_compile_options *options, char *message, size_t size);
+/* The bytes of a file, with a zero behind them, or NULL with the reason. "-" is standard input,
+ * which may be a pipe; what has a name must be a file: a device or a pipe may have no end. */
+char *input_read(const char *path, size_t *size, const char **reason);
+
 #endif

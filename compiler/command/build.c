@@ -10,8 +10,8 @@
 
 typedef struct Options {
     StringList targets;
-    const char *folder, *name, *depfile;
-    bool contiguous, pack;
+    const char *folder, *name, *depfile, *prefix;
+    bool contiguous, pack, values;
 } Options;
 
 /* C is the same for every processor. */
@@ -195,7 +195,9 @@ static bool build_files(const Build *b, const StringList *targets, Failure *fail
                                     .target_count = targets->count,
                                     .progress = show,
                                     .user = &progress,
-                                    .contiguous = b->options->contiguous};
+                                    .contiguous = b->options->contiguous,
+                                    .values = b->options->values,
+                                    .prefix = b->options->prefix};
     ls_status status = ls_compilation_ahead(b->compilation, &ahead, &header, &code);
     progress_end(&progress);
     if (status != LS_OK)
@@ -241,6 +243,10 @@ static bool build_all(const Build *b, const StringList *targets, Failure *failur
     if (!files.count && b->options->depfile)
         good = fail(failure, STATUS_USAGE,
                     "--depfile is of the C file, and the targets are levels of processors alone");
+    if (good && !files.count && (b->options->prefix || b->options->values))
+        good = fail(failure, STATUS_USAGE,
+                    "--%s is of the C file, and the targets are levels of processors alone",
+                    b->options->prefix ? "prefix" : "values");
     if (files.count == targets->count && b->options->pack)
         good = fail(failure, STATUS_USAGE,
                     "--pack is for levels of processors, as in --targets cpu:x86-64-v3");
@@ -302,6 +308,11 @@ static const Option build_options[] = {
      "the folder for both files, made when it is not there (default: .)"},
     {0, "name", "NAME", OPTION_TEXT, offsetof(Options, name),
      "of the files: NAME.h and NAME.c (default: the file's, or the step's)"},
+    {0, "prefix", "NAME", OPTION_TEXT, offsetof(Options, prefix),
+     "begins what functions and structures are called: net_ for net_STEP_bind"},
+    {0, "values", NULL, OPTION_FLAG, offsetof(Options, values),
+     "structures hold the values of rank-0 parameters that are only read, as in\n"
+     ".lr = 1e-4f, instead of pointers; begin with STEP_defaults where it is there"},
     {0, "contiguous", NULL, OPTION_FLAG, offsetof(Options, contiguous),
      "no kernels for arrays with gaps between elements or off a boundary of\n"
      "16 bytes, which are refused then: 15 to 60 % less text to compile;\n"

@@ -32,6 +32,7 @@ typedef struct Run {
     size_t output_count;
     double first_launch_ms, median_launch_us;
     ls_graph_statistics graph;
+    ls_copy_statistics copies; /* of the launches behind the first */
 } Run;
 
 /* ---- what to put out ---- */
@@ -312,8 +313,13 @@ static ls_status launch_all(Run *run, Launcher *launcher) {
     if (status == LS_OK && !timed) status = launch(launcher);
     if (status == LS_OK) status = ls_synchronize(context);
     run->first_launch_ms = 1e3 * (seconds() - began);
+    ls_copy_statistics before;
+    ls_copy_stats(context, &before);
     if (status == LS_OK && count > 1)
         status = timed ? repeat_timed(run, launcher, count - 1) : repeat(run, launcher, count - 1);
+    ls_copy_stats(context, &run->copies);
+    run->copies.to_device -= before.to_device;
+    run->copies.from_device -= before.from_device;
     return status;
 }
 
@@ -452,6 +458,34 @@ static void note_dropped(const Run *run) {
     buffer_free(&names);
 }
 
+/* All that there were, and whether any came with the later launches. */
+static void print_copies(const Run *run) {
+    char in[40], out[40];
+    ls_copy_statistics all;
+    ls_copy_stats(run->session.context, &all);
+    size_describe(all.to_device_bytes, in, sizeof in);
+    size_describe(all.from_device_bytes, out, sizeof out);
+    printf("copies         %llu to the device (%s), %llu from it (%s)",
+           (unsigned long long)all.to_device, in, (unsigned long long)all.from_device, out);
+    if (run->options->repeat > 1)
+        printf("; %llu and %llu of them behind the first launch",
+               (unsigned long long)run->copies.to_device,
+               (unsigned long long)run->copies.from_device);
+    printf("\n");
+}
+
+static void json_copies(const Run *run, JsonWriter *json) {
+    ls_copy_statistics all;
+    ls_copy_stats(run->session.context, &all);
+    json_open(json, "copies", '{');
+    json_integer(json, "to_device", (int64_t)all.to_device);
+    json_integer(json, "to_device_bytes", (int64_t)all.to_device_bytes);
+    json_integer(json, "from_device", (int64_t)all.from_device);
+    json_integer(json, "from_device_bytes", (int64_t)all.from_device_bytes);
+    json_integer(json, "repeated", (int64_t)(run->copies.to_device + run->copies.from_device));
+    json_close(json, '}');
+}
+
 static void print_stats(const Run *run, const ls_step_statistics *step,
                         const ls_memory_statistics *memory_used) {
     char bytes[40];
@@ -470,6 +504,7 @@ static void print_stats(const Run *run, const ls_step_statistics *step,
                run->graph.native ? "replayed whole"
                                  : "replayed one by one: LOCKSTEP_LOG=info says why");
     printf("peak memory    %s\n", bytes);
+    print_copies(run);
 }
 
 static void print_json(const Run *run, const ls_step_statistics *step,
@@ -487,6 +522,7 @@ static void print_json(const Run *run, const ls_step_statistics *step,
     json_integer(&json, "repeat", (int64_t)(run->options->repeat ? run->options->repeat : 1));
     json_integer(&json, "peak_bytes", (int64_t)memory_used->peak);
     json_integer(&json, "temporary_bytes", (int64_t)step->temporary_bytes);
+    json_copies(run, &json);
     if (run->options->graph) {
         json_open(&json, "graph", '{');
         json_integer(&json, "native", run->graph.native);
@@ -588,7 +624,7 @@ static const Option run_options[] = {
      "record the launch once and replay it, many times with one\ncall"},
     {0, "size", "AXIS=LENGTH,...", OPTION_LIST, OFFSET(sizes),
      "axes that no argument gives; of a list t=3,n=1K, or\nn=768+2K for each tensor"},
-    {0, "stats", NULL, OPTION_FLAG, OFFSET(stats), "print times, launches and memory"},
+    {0, "stats", NULL, OPTION_FLAG, OFFSET(stats), "print times, launches, memory and copies"},
     {0, "json", NULL, OPTION_FLAG, OFFSET(json), "the statistics, and what is printed, as JSON"},
     {0, "profile", NULL, OPTION_FLAG, OFFSET(profile),
      "print how long the step and each of its kernels take, and GB/s\nagainst the plan's bytes"},

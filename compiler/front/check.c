@@ -512,7 +512,12 @@ static void apply_defines(Checker *c) {
     }
 }
 
-static void check_unit(Checker *c, Unit *unit) {
+static bool is_step(const Item *item) {
+    return item->kind == ITEM_STEP || item->kind == ITEM_BACKWARD;
+}
+
+/* `all`: also what nothing of the program uses yet, as of an imported file of the library. */
+static void check_unit(Checker *c, Unit *unit, bool all) {
     c->unit = unit;
     c->scope = &unit->constants;
     for (const Item *item = unit->items; item; item = item->next)
@@ -520,8 +525,8 @@ static void check_unit(Checker *c, Unit *unit) {
             check_const(c, scope_find_here(&unit->constants, item->name));
     for (const Item *item = unit->items; item; item = item->next)
         if (item->kind == ITEM_FN) check_fn_head(c, item);
-    for (Item *item = unit->items; item; item = item->next)
-        if (item->kind == ITEM_STEP || item->kind == ITEM_BACKWARD) check_step(c, item);
+    for (Item *item = all ? unit->items : NULL; item; item = item->next)
+        if (is_step(item)) check_step(c, item);
 }
 
 /* The steps of a file and of what it imports by their own names, where the main file can say them.
@@ -529,13 +534,13 @@ static void check_unit(Checker *c, Unit *unit) {
 static void list_steps(Checker *c, Module *module, Unit *unit, const Unit *main) {
     if (unit->listed) return;
     unit->listed = true;
-    for (const Item *item = unit->items; item; item = item->next) {
-        if (!item->checked) continue;
+    for (Item *item = unit->items; item; item = item->next) {
+        if (!is_step(item)) continue;
         const Symbol *symbol = item->name ? scope_find(&main->functions, item->name) : NULL;
         if (unit != main && (!symbol || symbol->item != item)) continue;
         module->steps = arena_grow(c->arena, module->steps, module->step_count,
-                                   &module->step_capacity, sizeof(Step *));
-        module->steps[module->step_count++] = item->checked;
+                                   &module->step_capacity, sizeof(Item *));
+        module->steps[module->step_count++] = item;
     }
     if (unit == main) module->own_count = module->step_count;
     for (size_t i = 0; i < unit->import_count; i++) list_steps(c, module, unit->imports[i], main);
@@ -543,11 +548,11 @@ static void list_steps(Checker *c, Module *module, Unit *unit, const Unit *main)
 
 Module *module_read(Compiler *compiler, const char *path, const char *text, size_t size) {
     Arena *arena = &compiler->arena;
-    Names names;
+    Names *names = arena_alloc(arena, sizeof *names);
     size_t errors = compiler->error_count;
-    names_open(&names, compiler);
+    names_open(names, compiler);
     Checker *c = arena_alloc(arena, sizeof *c);
-    *c = (Checker){.compiler = compiler, .arena = arena, .names = &names};
+    *c = (Checker){.compiler = compiler, .arena = arena, .names = names};
     c->body = &c->outside;
     c->draws = &c->outside.draw_count;
     c->error = (Typed){.kind = TYPED_ERROR, .type = TYPE_NONE, .storage = TYPE_NONE};
@@ -556,14 +561,17 @@ Module *module_read(Compiler *compiler, const char *path, const char *text, size
     c->unit = main;
     c->scope = &main->constants;
     apply_defines(c);
-    for (Unit *unit = c->units; unit; unit = unit->next) check_unit(c, unit);
+    for (Unit *unit = c->units; unit; unit = unit->next)
+        check_unit(c, unit, unit == main || !unit->is_library);
     for (Unit *unit = c->units; unit; unit = unit->next)
         for (const Item *item = unit->items; item; item = item->next)
-            if (item->kind == ITEM_FN && item->name) check_fn_alone(c, item);
+            if (unit->is_library && unit != main)
+                break;
+            else if (item->kind == ITEM_FN && item->name)
+                check_fn_alone(c, item);
     Module *module = arena_alloc(arena, sizeof *module);
     list_steps(c, module, main, main);
-    module->c_functions = c->c_functions;
-    module->c_function_count = c->c_function_count;
+    module->checker = c;
     diagnostics_sort(compiler);
     return compiler->error_count == errors ? module : NULL;
 }
@@ -577,5 +585,16 @@ size_t module_own_count(const Module *module) {
 }
 
 const char *module_step_name(const Module *module, size_t step) {
-    return module->steps[step]->name;
+    const Name *name = module->steps[step]->name;
+    return name ? name->text : "";
+}
+
+bool module_step_is_library(const Module *module, size_t step) {
+    return module->steps[step]->unit->is_library;
+}
+
+bool module_need_step(Module *module, size_t step) {
+    Item *item = module->steps[step];
+    check_step(module->checker, item);
+    return !item->faulty;
 }

@@ -63,8 +63,11 @@ Typed *check_c_call(Checker *c, const Node *node, Symbol *symbol) {
     CSymbol *s = symbol->c;
     const char *name = symbol->name->text;
     if (s->problem) {
-        if (complain(c, ERROR_C_FUNCTION, s->place, name, s->problem))
+        if (complain(c, ERROR_C_FUNCTION, s->place, name, s->problem)) {
+            for (size_t i = 0; i < s->more_count; i++)
+                diagnose_note(c->compiler, s->more[i].place, "and %s", s->more[i].text);
             diagnose_note(c->compiler, node->range, "`%s` is called here", name);
+        }
         return &c->error;
     }
     if (node->has_brackets) {

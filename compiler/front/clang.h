@@ -34,7 +34,8 @@ typedef int (*CXVisitor)(CXCursor cursor, CXCursor parent, void *data);
 typedef void (*CXInclusion)(void *file, CXSourceLocation *from, unsigned count, void *data);
 
 enum { VISIT_BREAK, VISIT_CONTINUE };
-enum { SEVERITY_ERROR = 3, STORAGE_NONE = 1, STORAGE_AUTO = 6, STORAGE_REGISTER = 7 };
+enum { SEVERITY_WARNING = 2, SEVERITY_ERROR = 3 };
+enum { STORAGE_NONE = 1, STORAGE_STATIC = 3, STORAGE_AUTO = 6, STORAGE_REGISTER = 7 };
 enum { UNIT_DETAILED_PREPROCESSING = 1 };
 enum { EVALUATED_INTEGER = 1, EVALUATED_FLOAT = 2 };
 
@@ -59,6 +60,7 @@ typedef enum CursorKind {
     CURSOR_COMPOUND_ASSIGNMENT = 115,
     CURSOR_CONDITIONAL = 116,
     CURSOR_CAST = 117,
+    CURSOR_LIST = 119, /* {1, 2} */
     CURSOR_SIZEOF = 136,
     CURSOR_LABEL = 201,
     CURSOR_COMPOUND = 202,
@@ -120,6 +122,8 @@ typedef struct ClangUnit {
     size_t child_count, child_capacity;
     void **files;
     size_t file_count, file_capacity;
+    Range *unset; /* where a local is read that may never have been set, in the compiler's arena */
+    size_t unset_count, unset_capacity;
     bool out_of_memory;
 } ClangUnit;
 

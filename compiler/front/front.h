@@ -12,12 +12,16 @@
 /* import_c.c: lets go of libclang where a compilation ended while a header was read. */
 void import_c_close(Compiler *compiler);
 
-/* check.c: a checked file; NULL after diagnostics. */
+/* check.c: a checked file; NULL after diagnostics. Imported steps of the library are checked when
+ * they are called or asked for. */
 typedef struct Module Module;
 Module *module_read(Compiler *compiler, const char *path, const char *text, size_t size);
 size_t module_step_count(const Module *module);
 size_t module_own_count(const Module *module); /* the first: those of the file itself */
 const char *module_step_name(const Module *module, size_t step);
+bool module_step_is_library(const Module *module, size_t step);
+/* Checks it where that has not been done; false after diagnostics. */
+bool module_need_step(Module *module, size_t step);
 
 /* format.c: the one layout. NULL after diagnostics. */
 char *format_source(Compiler *compiler, const char *path, const char *text, size_t size);
@@ -296,10 +300,9 @@ typedef struct Step {
 } Step;
 
 struct Module {
-    Step **steps; /* those that the file has or imports by their own names; its own come first */
+    Item **steps; /* those that the file has or imports by their own names; its own come first */
     size_t step_count, step_capacity, own_count;
-    const CFunction *c_functions;
-    size_t c_function_count;
+    struct Checker *checker;
 };
 
 /* ---- parse.c and parse_expression.c: the parser ---- */
@@ -382,6 +385,11 @@ typedef struct CSymbol {
     const Name *name;
     Range range, place;  /* place: of the problem */
     const char *problem; /* NULL: none */
+    struct CProblem {    /* those behind the first, in the order of the text */
+        Range place;
+        const char *text;
+    } * more;
+    size_t more_count, more_capacity;
     int number;          /* in c_functions */
     bool active;         /* being looked at */
     bool partners;       /* its derivatives are found */

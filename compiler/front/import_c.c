@@ -37,7 +37,9 @@ static Inputs collect_inputs(Checker *c, const Unit *unit) {
         "-x",
         "c",
         "-std=gnu11",
-        "-w",
+        "-Wno-everything",
+        "-Wuninitialized",
+        "-Wsometimes-uninitialized",
         "-ferror-limit=0",
         "-isystem",
         C_HEADERS,
@@ -75,14 +77,23 @@ static bool parse_c(Checker *c, ClangUnit *u, const char *path, const Inputs *in
     return true;
 }
 
-/* clang's own errors, at their places. */
+/* The place where a variable is read that has no value, or not on every path. */
+static void keep_unset(Checker *c, ClangUnit *u, Range at) {
+    u->unset = arena_grow(c->arena, u->unset, u->unset_count, &u->unset_capacity, sizeof *u->unset);
+    u->unset[u->unset_count++] = at;
+}
+
+/* clang's own errors, at their places. Its warnings are about what is not set: see collect_inputs.
+ */
 static bool report_errors(Checker *c, ClangUnit *u, Range import) {
     bool good = true;
     unsigned count = u->clang.clang_getNumDiagnostics(u->unit);
     for (unsigned i = 0; i < count; i++) {
         void *diagnostic = u->clang.clang_getDiagnostic(u->unit, i);
-        if (u->clang.clang_getDiagnosticSeverity(diagnostic) >= SEVERITY_ERROR) {
-            Range at = clang_place(c, u, u->clang.clang_getDiagnosticLocation(diagnostic));
+        const int severity = u->clang.clang_getDiagnosticSeverity(diagnostic);
+        const Range at = clang_place(c, u, u->clang.clang_getDiagnosticLocation(diagnostic));
+        if (severity == SEVERITY_WARNING) keep_unset(c, u, at);
+        if (severity >= SEVERITY_ERROR) {
             const char *text = clang_text(c, u, u->clang.clang_getDiagnosticSpelling(diagnostic));
             if (complain(c, ERROR_C_SYNTAX, at.file ? at : import, text))
                 diagnose_note(c->compiler, import, "the header is imported here");
@@ -130,7 +141,8 @@ typedef struct Macro {
     Range at;
 } Macro;
 
-/* The value of a variable that a macro was given to, when it is a number. */
+/* The value of a variable that a macro was given to, or of the header's own, when it is a number.
+ */
 static void add_macro(Checker *c, ClangUnit *u, Unit *unit, CXCursor variable, const Macro *macro) {
     void *result = u->clang.clang_Cursor_Evaluate(variable);
     if (!result) return;
@@ -144,6 +156,15 @@ static void add_macro(Checker *c, ClangUnit *u, Unit *unit, CXCursor variable, c
     if (kind == EVALUATED_INTEGER && !wraps)
         add_constant(c, unit, macro->name, macro->at, TYPE_INTEGER, (uint64_t)integer);
     if (kind == EVALUATED_FLOAT) add_constant(c, unit, macro->name, macro->at, TYPE_FLOAT, bits);
+}
+
+/* `static const float rate = 0.5f;` is a constant of steps, too. */
+static void add_variable(Checker *c, ClangUnit *u, Unit *unit, CXCursor cursor) {
+    const CXType type = u->clang.clang_getCanonicalType(u->clang.clang_getCursorType(cursor));
+    const Macro own = {clang_text(c, u, u->clang.clang_getCursorSpelling(cursor)),
+                       clang_place(c, u, u->clang.clang_getCursorLocation(cursor))};
+    if (type.kind != C_ARRAY && u->clang.clang_isConstQualifiedType(type))
+        add_macro(c, u, unit, cursor, &own);
 }
 
 static void add_macros(Checker *c, ClangUnit *u, Unit *unit, Inputs *in, const Macro *macros,
@@ -187,12 +208,14 @@ static void read_header(Checker *c, ClangUnit *u, Unit *unit, Range import) {
     for (size_t i = 0; i < count; i++) {
         CXCursor cursor = list[i];
         bool wanted = cursor.kind == CURSOR_FUNCTION || cursor.kind == CURSOR_ENUM ||
-                      cursor.kind == CURSOR_MACRO;
+                      cursor.kind == CURSOR_MACRO || cursor.kind == CURSOR_VARIABLE;
         if (!wanted || !is_own(u, cursor)) continue;
         if (cursor.kind == CURSOR_FUNCTION) {
             c_function(c, u, cursor);
         } else if (cursor.kind == CURSOR_ENUM) {
             add_enumerators(c, u, unit, cursor);
+        } else if (cursor.kind == CURSOR_VARIABLE) {
+            add_variable(c, u, unit, cursor);
         } else if (!u->clang.clang_Cursor_isMacroFunctionLike(cursor) &&
                    !u->clang.clang_Cursor_isMacroBuiltin(cursor)) {
             macros = arena_grow(c->arena, macros, macro_count, &macro_capacity, sizeof *macros);

@@ -1,7 +1,9 @@
 /* import_c_function.c: whether a C function can be part of a kernel, and its text there.
  *
  * The walk over clang's tree allows what is listed here and nothing else: arithmetic on numbers,
- * local variables, control flow without jumps, and calls of functions of the same kind. The text is
+ * local variables and arrays, constants of the header, control flow without jumps, and calls of
+ * functions of the same kind. It goes on behind what it refuses, so that all of that is told at
+ * once. A constant becomes a local of the functions that use it. The text is
  * clang's own print of the tree, in which macros are expanded, word by word in the names that
  * kernels use: functions get a prefix, locals another one, enumerators are their values and
  * typedefs the types behind them. A word that nobody has accounted for makes the function one that
@@ -14,7 +16,8 @@
 #include "front/front.h"
 #include "front/clang.h"
 
-enum { C_DEPTH_MAX = 400, C_CALLS_MAX = 64 };
+enum { C_DEPTH_MAX = 400, C_CALLS_MAX = 64, PROBLEMS_MAX = 16 };
+enum { C_ARRAY_BYTES_MAX = 4096 }; /* of a local array: each thread has its own */
 
 /* What a name of the function's text becomes. */
 typedef struct Word {
@@ -30,6 +33,8 @@ typedef struct Walk {
     Word *words;
     int *calls; /* the numbers of the functions it calls */
     size_t call_count, call_capacity;
+    CXCursor *constants; /* of the header, that it uses */
+    size_t constant_count, constant_capacity;
     uint32_t depth;
 } Walk;
 
@@ -58,12 +63,26 @@ static bool is_number(Walk *w, CXType type) {
 
 /* ---- problems ---- */
 
-/* The first one counts. Always false. */
-static bool problem(Walk *w, CXCursor cursor, const char *reason) {
-    if (w->symbol->problem) return false;
-    w->symbol->problem = reason;
-    if (cursor.kind != CURSOR_FUNCTION) w->symbol->place = clang_range(w->c, w->u, cursor);
+/* The first one is the function's, up to PROBLEMS_MAX others stand behind it. Always false. */
+static bool problem_at(Walk *w, Range place, const char *reason) {
+    CSymbol *s = w->symbol;
+    if (!s->problem) {
+        s->problem = reason;
+        s->place = place;
+        return false;
+    }
+    bool known = strcmp(s->problem, reason) == 0 && s->place.begin == place.begin;
+    for (size_t i = 0; i < s->more_count; i++)
+        known |= strcmp(s->more[i].text, reason) == 0 && s->more[i].place.begin == place.begin;
+    if (known || s->more_count == PROBLEMS_MAX) return false;
+    s->more = arena_grow(w->c->arena, s->more, s->more_count, &s->more_capacity, sizeof *s->more);
+    s->more[s->more_count++] = (struct CProblem){place, reason};
     return false;
+}
+
+static bool problem(Walk *w, CXCursor cursor, const char *reason) {
+    const bool whole = cursor.kind == CURSOR_FUNCTION;
+    return problem_at(w, whole ? w->symbol->range : clang_range(w->c, w->u, cursor), reason);
 }
 
 static const char *type_text(Walk *w, CXCursor cursor) {
@@ -128,9 +147,44 @@ static bool keep_call(Walk *w, int number) {
     return true;
 }
 
+static bool walk(Walk *w, CXCursor cursor);
+
+/* A number that lies in a local: the local itself, or an element of one. */
+static bool is_place(Walk *w, CXCursor cursor) {
+    const bool reference = cursor.kind == CURSOR_REFERENCE;
+    if (!is_number(w, w->u->clang.clang_getCursorType(cursor))) return false;
+    if (!reference) return cursor.kind == CURSOR_SUBSCRIPT;
+    const int kind = w->u->clang.clang_getCursorReferenced(cursor).kind;
+    return kind == CURSOR_VARIABLE || kind == CURSOR_PARAMETER;
+}
+
+/* `&x` of a local number or of an element of a local array: what memcpy's pointers may be. */
+static bool walk_place(Walk *w, CXCursor cursor) {
+    size_t count;
+    CXCursor *inner = clang_children(w->c, w->u, cursor, &count);
+    while (count == 1 && cursor.kind != CURSOR_UNARY && cursor.kind != CURSOR_REFERENCE &&
+           cursor.kind != CURSOR_SUBSCRIPT) {
+        cursor = inner[0];
+        inner = clang_children(w->c, w->u, cursor, &count);
+    }
+    if (cursor.kind != CURSOR_UNARY || count != 1 || !is_place(w, inner[0]))
+        return problem(w, cursor, "it copies memory that is no local's");
+    return walk(w, inner[0]);
+}
+
+static bool walk_copy(Walk *w, CXCursor call) {
+    size_t count;
+    CXCursor *parts = clang_children(w->c, w->u, call, &count);
+    if (count != 4) return problem(w, call, "it calls memcpy with other arguments");
+    bool good = add_word(w, call, "ls_memcpy", "ls_memcpy");
+    for (size_t i = 1; i < 3; i++) good = walk_place(w, parts[i]) && good;
+    return walk(w, parts[3]) && good;
+}
+
 static bool walk_call(Walk *w, CXCursor call, CXCursor callee) {
     const char *name = spelling(w, callee);
-    if (callee.kind != CURSOR_FUNCTION) return problem(w, call, "it calls through a pointer");
+    if (callee.kind != CURSOR_FUNCTION)
+        return callee.kind != CURSOR_PARAMETER && problem(w, call, "it calls through a pointer");
     if (is_device_function(w, callee)) return add_word(w, call, name, name);
     if (w->u->clang.clang_Cursor_isVariadic(callee))
         return problem(w, call, arena_printf(w->c->arena, "it calls the variadic `%s`", name));
@@ -141,12 +195,9 @@ static bool walk_call(Walk *w, CXCursor call, CXCursor callee) {
                                     "it calls `%s`, which has no definition in the header", name));
     const CSymbol *other = c_function(w->c, w->u, definition);
     if (other->active) return problem(w, call, "it calls itself, which kernels cannot");
-    if (other->problem) {
-        if (w->symbol->problem) return false;
-        w->symbol->problem = arena_printf(w->c->arena, "it calls `%s`: %s", name, other->problem);
-        w->symbol->place = other->place;
-        return false;
-    }
+    if (other->problem)
+        return problem_at(w, other->place,
+                          arena_printf(w->c->arena, "it calls `%s`: %s", name, other->problem));
     const char *text = w->c->c_functions[other->number].name;
     return keep_call(w, other->number) &&
            add_word(w, call, name, arena_printf(w->c->arena, "ls_c_%s", text));
@@ -154,15 +205,63 @@ static bool walk_call(Walk *w, CXCursor call, CXCursor callee) {
 
 /* ---- the walk ---- */
 
-static bool walk(Walk *w, CXCursor cursor);
-
 static bool walk_children(Walk *w, CXCursor cursor, size_t first) {
     size_t count;
     CXCursor *children = clang_children(w->c, w->u, cursor, &count);
     bool good = true;
     if (++w->depth > C_DEPTH_MAX) good = problem(w, cursor, "it is nested too deeply");
-    for (size_t i = first; i < count && good; i++) good = walk(w, children[i]);
+    for (size_t i = first; i < count && w->depth <= C_DEPTH_MAX; i++)
+        good = walk(w, children[i]) && good;
     w->depth--;
+    return good;
+}
+
+/* An array of numbers, of any number of axes; gives how large it is in bytes. */
+static bool is_array(Walk *w, CXType type, long long *bytes) {
+    const Clang *clang = &w->u->clang;
+    CXType inner = clang->clang_getCanonicalType(type);
+    *bytes = clang->clang_Type_getSizeOf(inner);
+    if (inner.kind != C_ARRAY) return false;
+    while (inner.kind == C_ARRAY)
+        inner = clang->clang_getCanonicalType(clang->clang_getArrayElementType(inner));
+    return is_number(w, inner);
+}
+
+/* Whether it can only be read: the type, or that of an array's elements. */
+static bool is_read_only(Walk *w, CXType type) {
+    const Clang *clang = &w->u->clang;
+    CXType inner = clang->clang_getCanonicalType(type);
+    bool constant = clang->clang_isConstQualifiedType(inner);
+    for (; inner.kind == C_ARRAY && !constant; inner = clang->clang_getArrayElementType(inner))
+        constant = clang->clang_isConstQualifiedType(clang->clang_getArrayElementType(inner));
+    return constant;
+}
+
+/* A `static const` number or table of the header, which becomes a local of the function. */
+static bool walk_constant(Walk *w, CXCursor cursor, CXCursor to, const char *name) {
+    const Clang *clang = &w->u->clang;
+    CXType type = clang->clang_getCursorType(to);
+    long long bytes;
+    size_t count;
+    CXCursor definition = clang->clang_getCursorDefinition(to);
+    if (!is_read_only(w, type))
+        return problem(w, cursor, arena_printf(w->c->arena, "it uses the global `%s`", name));
+    if (!is_number(w, type) && !is_array(w, type, &bytes))
+        return problem(w, cursor,
+                       arena_printf(w->c->arena, "it uses the global `%s`, which is %s", name,
+                                    describe_type(w, to)));
+    clang_children(w->c, w->u, definition, &count);
+    if (definition.kind != CURSOR_VARIABLE || count == 0)
+        return problem(
+            w, cursor,
+            arena_printf(w->c->arena, "it uses the global `%s`, which has no value there", name));
+    for (size_t i = 0; i < w->constant_count; i++)
+        if (clang->clang_equalCursors(w->constants[i], definition)) return true;
+    const bool good = add_word(w, cursor, name, arena_printf(w->c->arena, "cg_%s", name)) &&
+                      walk_children(w, definition, 0);
+    w->constants = arena_grow(w->c->arena, w->constants, w->constant_count, &w->constant_capacity,
+                              sizeof *w->constants); /* behind what it uses */
+    w->constants[w->constant_count++] = definition;
     return good;
 }
 
@@ -182,30 +281,89 @@ static bool walk_reference(Walk *w, CXCursor cursor) {
     if (to.kind != CURSOR_VARIABLE)
         return problem(w, cursor, arena_printf(w->c->arena, "it takes the address of `%s`", name));
     CXCursor parent = w->u->clang.clang_getCursorSemanticParent(to);
-    if (parent.kind != CURSOR_FUNCTION)
-        return problem(w, cursor, arena_printf(w->c->arena, "it uses the global `%s`", name));
+    if (parent.kind != CURSOR_FUNCTION) return walk_constant(w, cursor, to, name);
     return true; /* a static one was refused where it is declared */
+}
+
+/* Whether it is part of a parameter or a local that was refused where it is declared. */
+static bool is_of_refused(Walk *w, CXCursor cursor) {
+    size_t count = 1;
+    while (cursor.kind != CURSOR_REFERENCE && count > 0) {
+        CXCursor *inner = clang_children(w->c, w->u, cursor, &count);
+        if (count > 0) cursor = inner[0];
+    }
+    if (cursor.kind != CURSOR_REFERENCE) return false;
+    CXCursor to = w->u->clang.clang_getCursorReferenced(cursor);
+    CXType type = w->u->clang.clang_getCursorType(to);
+    long long bytes;
+    if (is_number(w, type) || is_array(w, type, &bytes)) return false;
+    return to.kind == CURSOR_PARAMETER ||
+           (to.kind == CURSOR_VARIABLE &&
+            w->u->clang.clang_getCursorSemanticParent(to).kind == CURSOR_FUNCTION);
+}
+
+/* What stands before a [: a local array or a table of the header, or one of its rows. */
+static bool walk_array(Walk *w, CXCursor cursor) {
+    size_t count;
+    for (;;) {
+        CXCursor *inner = clang_children(w->c, w->u, cursor, &count);
+        if ((cursor.kind != CURSOR_UNEXPOSED_EXPRESSION && cursor.kind != CURSOR_PARENTHESES) ||
+            count != 1)
+            break;
+        cursor = inner[0];
+    }
+    CXType type = w->u->clang.clang_getCursorType(cursor);
+    long long bytes;
+    if (!is_array(w, type, &bytes))
+        return !is_of_refused(w, cursor) &&
+               problem(w, cursor, "it reads through a pointer or an array");
+    if (cursor.kind == CURSOR_REFERENCE) return walk_reference(w, cursor);
+    if (cursor.kind != CURSOR_SUBSCRIPT)
+        return problem(w, cursor, "it reads through a pointer or an array");
+    CXCursor *parts = clang_children(w->c, w->u, cursor, &count);
+    bool good = count == 2 && walk_array(w, parts[0]);
+    return count == 2 && walk(w, parts[1]) && good;
+}
+
+static bool walk_subscript(Walk *w, CXCursor cursor) {
+    size_t count;
+    CXCursor *parts = clang_children(w->c, w->u, cursor, &count);
+    if (count != 2) return problem(w, cursor, "it reads through a pointer or an array");
+    const bool good = walk_array(w, parts[0]);
+    return walk(w, parts[1]) && good;
+}
+
+static bool walk_variable(Walk *w, CXCursor variable) {
+    if (variable.kind != CURSOR_VARIABLE)
+        return problem(w, variable, "it declares something else than variables");
+    const int storage = w->u->clang.clang_Cursor_getStorageClass(variable);
+    const char *name = spelling(w, variable);
+    CXType type = w->u->clang.clang_getCursorType(variable);
+    long long bytes = 0;
+    const bool table = storage == STORAGE_STATIC && is_read_only(w, type);
+    if (table) add_word(w, variable, "static", "");
+    if (storage != STORAGE_NONE && storage != STORAGE_AUTO && storage != STORAGE_REGISTER && !table)
+        return problem(w, variable,
+                       arena_printf(w->c->arena, "its variable `%s` is not local", name));
+    if (!is_number(w, type) && !is_array(w, type, &bytes))
+        return problem(
+            w, variable,
+            arena_printf(w->c->arena, "its variable `%s` is %s", name, describe_type(w, variable)));
+    if (bytes > C_ARRAY_BYTES_MAX)
+        return problem(w, variable,
+                       arena_printf(w->c->arena,
+                                    "its array `%s` has %lld bytes, and each thread of a kernel "
+                                    "would have one: at most %d",
+                                    name, bytes, C_ARRAY_BYTES_MAX));
+    return add_local(w, variable) && walk_children(w, variable, 0);
 }
 
 static bool walk_declaration(Walk *w, CXCursor cursor) {
     size_t count;
     CXCursor *children = clang_children(w->c, w->u, cursor, &count);
-    for (size_t i = 0; i < count; i++) {
-        CXCursor variable = children[i];
-        if (variable.kind != CURSOR_VARIABLE)
-            return problem(w, variable, "it declares something else than variables");
-        int storage = w->u->clang.clang_Cursor_getStorageClass(variable);
-        const char *name = spelling(w, variable);
-        if (storage != STORAGE_NONE && storage != STORAGE_AUTO && storage != STORAGE_REGISTER)
-            return problem(w, variable,
-                           arena_printf(w->c->arena, "its variable `%s` is not local", name));
-        if (!is_number(w, w->u->clang.clang_getCursorType(variable)))
-            return problem(w, variable,
-                           arena_printf(w->c->arena, "its variable `%s` is %s", name,
-                                        describe_type(w, variable)));
-        if (!add_local(w, variable) || !walk_children(w, variable, 0)) return false;
-    }
-    return true;
+    bool good = true;
+    for (size_t i = 0; i < count; i++) good = walk_variable(w, children[i]) && good;
+    return good;
 }
 
 /* A typedef in a cast or a declaration: the type behind it. */
@@ -221,13 +379,19 @@ static bool walk_type(Walk *w, CXCursor cursor) {
 static bool walk_expression(Walk *w, CXCursor cursor) {
     CXType type = w->u->clang.clang_getCursorType(cursor);
     if (!is_number(w, type) && w->u->clang.clang_getCanonicalType(type).kind != C_VOID)
-        return problem(
-            w, cursor,
-            arena_printf(w->c->arena, "it has a value that is %s", describe_type(w, cursor)));
+        return !is_of_refused(w, cursor) &&
+               problem(w, cursor,
+                       arena_printf(w->c->arena, "it has a value that is %s",
+                                    describe_type(w, cursor)));
     if (cursor.kind == CURSOR_REFERENCE) return walk_reference(w, cursor);
-    if (cursor.kind == CURSOR_CALL)
-        return walk_call(w, cursor, w->u->clang.clang_getCursorReferenced(cursor)) &&
-               walk_children(w, cursor, 1);
+    if (cursor.kind == CURSOR_SUBSCRIPT) return walk_subscript(w, cursor);
+    if (cursor.kind == CURSOR_CALL) {
+        CXCursor called = w->u->clang.clang_getCursorReferenced(cursor);
+        if (is_device_function(w, called) && strcmp(spelling(w, called), "ls_memcpy") == 0)
+            return walk_copy(w, cursor);
+        const bool good = walk_call(w, cursor, w->u->clang.clang_getCursorReferenced(cursor));
+        return walk_children(w, cursor, 1) && good;
+    }
     return walk_children(w, cursor, 0);
 }
 
@@ -259,14 +423,17 @@ static bool walk(Walk *w, CXCursor cursor) {
     case CURSOR_COMPOUND_ASSIGNMENT:
     case CURSOR_CONDITIONAL:
     case CURSOR_CAST:
+    case CURSOR_SUBSCRIPT:
     case CURSOR_SIZEOF: return walk_expression(w, cursor);
-    case CURSOR_SUBSCRIPT: return problem(w, cursor, "it reads through a pointer or an array");
+    case CURSOR_LIST: return walk_children(w, cursor, 0);
     case CURSOR_ASM:
     case CURSOR_MS_ASM: return problem(w, cursor, "it contains `asm`");
-    case CURSOR_LABEL:
+    case CURSOR_LABEL: return walk_children(w, cursor, 0); /* of no use without a goto */
     case CURSOR_GOTO:
     case CURSOR_INDIRECT_GOTO: return problem(w, cursor, "it jumps with `goto`");
-    default: return problem(w, cursor, "it contains what kernels cannot take over");
+    default:
+        return !is_of_refused(w, cursor) &&
+               problem(w, cursor, "it contains what kernels cannot take over");
     }
 }
 
@@ -325,12 +492,40 @@ static const char *c_type(Type type) {
     return type == TYPE_BOOL ? "LS_C_BOOL" : type_info[type].c_name;
 }
 
-static const char *definition(Walk *w, const CFunction *function, const char *const *names) {
-    void *policy = w->u->clang.clang_getCursorPrintingPolicy(w->function);
-    CXString printed = w->u->clang.clang_getCursorPrettyPrinted(w->function, policy);
+/* As clang prints it. */
+static const char *print(Walk *w, CXCursor cursor) {
+    void *policy = w->u->clang.clang_getCursorPrintingPolicy(cursor);
+    CXString printed = w->u->clang.clang_getCursorPrettyPrinted(cursor, policy);
     w->u->clang.clang_PrintingPolicy_dispose(policy);
-    const char *whole = clang_text(w->c, w->u, printed), *body = strchr(whole, '{');
+    return clang_text(w->c, w->u, printed);
+}
+
+/* The constants of the header ahead of the body; NULL after a problem. */
+static const char *add_constants(Walk *w, const char *body) {
+    Text text = text_open(w->c->arena);
+    text_puts(&text, "{\n");
+    for (size_t i = 0; i < w->constant_count; i++) {
+        const char *whole = print(w, w->constants[i]), *equals = strchr(whole, '=');
+        if (equals && strchr(equals, '[')) {
+            problem(w, w->function,
+                    arena_printf(w->c->arena,
+                                 "it uses the global `%s`, whose value has designators",
+                                 spelling(w, w->constants[i])));
+            return NULL;
+        }
+        while (strncmp(whole, "static ", 7) == 0 || strncmp(whole, "extern ", 7) == 0) whole += 7;
+        const char *ours = translate(w, whole);
+        if (!ours) return NULL;
+        text_printf(&text, "    %s;\n", ours);
+    }
+    text_puts(&text, body + 1); /* behind its brace */
+    return text.data;
+}
+
+static const char *definition(Walk *w, const CFunction *function, const char *const *names) {
+    const char *body = strchr(print(w, w->function), '{');
     body = body ? translate(w, body) : NULL;
+    if (body && w->constant_count) body = add_constants(w, body);
     if (!body) return NULL;
     Text text = text_open(w->c->arena);
     text_printf(&text, "LS_FN %s ls_c_%s(", c_type(function->result), function->name);
@@ -355,6 +550,7 @@ static bool read_signature(Walk *w, CFunction *function, const char ***names) {
     function->parameters = arena_alloc(w->c->arena, (size_t)count * sizeof *function->parameters);
     function->derivatives = arena_alloc(w->c->arena, (size_t)count * sizeof *function->derivatives);
     *names = arena_alloc(w->c->arena, (size_t)count * sizeof **names);
+    bool good = true;
     for (int i = 0; i < count; i++) {
         CXCursor parameter = w->u->clang.clang_Cursor_getArgument(w->function, (unsigned)i);
         Type type = compute_type(w, w->u->clang.clang_getCursorType(parameter));
@@ -363,12 +559,13 @@ static bool read_signature(Walk *w, CFunction *function, const char ***names) {
         (*names)[i] =
             *spelling(w, parameter) ? spelling(w, parameter) : arena_printf(w->c->arena, "%d", i);
         if (type == TYPE_NONE)
-            return problem(w, parameter,
+            good = problem(w, parameter,
                            arena_printf(w->c->arena, "its parameter `%s` is %s", (*names)[i],
                                         describe_type(w, parameter)));
-        if (*spelling(w, parameter) && !add_local(w, parameter)) return false;
+        else if (*spelling(w, parameter))
+            good = add_local(w, parameter) && good;
     }
-    return true;
+    return good;
 }
 
 /* A name of its own in kernels; an equal function of another header is the same one. */
@@ -390,6 +587,18 @@ static int add_function(Checker *c, CFunction function, Walk *w, const char *con
                                 &c->c_function_capacity, sizeof *c->c_functions);
     c->c_functions[c->c_function_count] = function;
     return (int)c->c_function_count++;
+}
+
+/* What clang has seen while it read the function. */
+static bool check_unset(Walk *w) {
+    const Range body = clang_range(w->c, w->u, w->function);
+    bool good = true;
+    for (size_t i = 0; i < w->u->unset_count; i++) {
+        const Range at = w->u->unset[i];
+        if (at.file != body.file || at.begin < body.begin || at.begin >= body.end) continue;
+        good = problem_at(w, at, "it reads a local that may not have been set");
+    }
+    return good;
 }
 
 CSymbol *c_function(Checker *c, ClangUnit *u, CXCursor cursor) {
@@ -417,8 +626,10 @@ CSymbol *c_function(Checker *c, ClangUnit *u, CXCursor cursor) {
         size_t count;
         bool good = read_signature(&w, &function, &names);
         CXCursor *children = clang_children(c, u, cursor, &count);
-        for (size_t i = 0; i < count && good; i++)
-            if (children[i].kind == CURSOR_COMPOUND) good = walk(&w, children[i]);
+        for (size_t i = 0; i < count; i++)
+            if (children[i].kind == CURSOR_COMPOUND) good = walk(&w, children[i]) && good;
+        good = check_unset(&w) && good;
+        if (!good && !s->problem) problem(&w, cursor, "it contains what kernels cannot take over");
         function.calls = w.calls;
         function.call_count = w.call_count;
         if (good) s->number = add_function(c, function, &w, names);

@@ -397,13 +397,14 @@ static void store_all(Lowering *l) {
 }
 
 Function *lower_step(Compiler *compiler, const Module *module, size_t index, Sequence **sequence) {
-    const Step *step = module->steps[index];
+    const Checker *checker = module->checker;
+    const Step *step = module->steps[index]->checked;
     Arena *arena = &compiler->arena;
     Function *f = ir_function(compiler, arena, step->name);
     f->range = step->range;
     f->math = compiler->options->math != LS_MATH_SOURCE ? compiler->options->math : step->math;
-    f->functions = module->c_functions;
-    f->function_count = module->c_function_count;
+    f->functions = checker->c_functions;
+    f->function_count = checker->c_function_count;
     f->axes = step->axes;
     f->axis_count = step->axis_count;
     f->parameters = step->parameters;

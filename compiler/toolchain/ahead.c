@@ -37,7 +37,7 @@ typedef struct Ahead {
     Text kernels;   /* of target cpu: what they share with nobody */
     Text tables;    /* the file's */
     Text functions; /* its last part */
-    Text header;
+    AheadHeader header;
     Written *written;
     EmbeddedCode **codes;      /* for GPUs: by image and variant */
     size_t table_count, total; /* `total`: pieces of code that toolchains make */
@@ -55,13 +55,6 @@ static const char *const type_ids[] = {
     LS_TYPE_LIST(TYPE_ID)
 #undef TYPE_ID
 };
-/* What a C program sees of an element; narrow floats are their bits. */
-static const char *const c_types[LS_TYPE_COUNT] = {
-    [LS_F64] = "double",    [LS_F32] = "float",    [LS_I64] = "int64_t",  [LS_I32] = "int32_t",
-    [LS_U64] = "uint64_t",  [LS_U32] = "uint32_t", [LS_BOOL] = "uint8_t", [LS_F16] = "uint16_t",
-    [LS_BF16] = "uint16_t", [LS_E4M3] = "uint8_t", [LS_E5M2] = "uint8_t", [LS_I16] = "int16_t",
-    [LS_I8] = "int8_t",     [LS_U16] = "uint16_t", [LS_U8] = "uint8_t"};
-
 static void quote(Text *out, const char *text) {
     if (!text) {
         text_puts(out, "NULL");
@@ -406,7 +399,7 @@ static const char *image_of(Ahead *a, const AheadImage *of) {
     const char *axis = axes(a, image), *parameter = parameters(a, image);
     const char *variant = variants(a, of);
     const char *name =
-        arena_printf(a->arena, "%s_%s_image", names_c_step(a->arena, image->step), image->target);
+        arena_printf(a->arena, "%s_%s_image", ahead_symbol(&a->header, image), image->target);
     text_printf(&a->tables, "static const ls_image %s = {\n    LS_IMAGE_VERSION, ", name);
     quote(&a->tables, image->step);
     text_puts(&a->tables, ", ");
@@ -425,105 +418,34 @@ static const char *image_of(Ahead *a, const AheadImage *of) {
     return name;
 }
 
-/* ---- the structure of arguments ---- */
-
-/* As the runtime tells them apart. */
-static int list_of(const ls_image *image, size_t axis) {
-    size_t root = axis;
-    for (uint32_t i = 0; i < image->axis_count && image->axes[root].parent; i++)
-        root = image->axes[root].parent - 1;
-    return root == axis || image->axes[root].whole ? -1 : (int)root;
-}
-
-static bool has_field(const ls_image *image, size_t axis) {
-    return !image->axes[axis].whole && image->axes[axis].fixed < 0;
-}
-
-static bool is_list(const ls_image *image, const ls_image_parameter *parameter) {
-    for (uint32_t i = 0; i < parameter->rank; i++)
-        if (list_of(image, parameter->axes[i]) >= 0) return true;
-    return false;
-}
-
-static void declaration(Text *out, const ls_image *image, const ls_image_parameter *p) {
-    static const char *const roles[] = {"", "inout ", "out "};
-    static const char *const types[] = {
-#define TYPE_NAME(id, name, class_, bytes) name,
-        LS_TYPE_LIST(TYPE_NAME)
-#undef TYPE_NAME
-    };
-    text_printf(out, "%s%s", roles[p->role], types[p->type]);
-    for (uint32_t i = 0; i < p->rank; i++)
-        text_printf(out, "%s%s", i ? ", " : "[", image->axes[p->axes[i]].name);
-    if (p->rank) text_puts(out, "]");
-}
-
-/* What arrays over the blocks of an axis have to be long. */
-static void blocks(Text *out, const ls_image *image, size_t whole) {
-    for (uint32_t i = 0; i < image->axis_count; i++) {
-        const ls_image_axis *rest = &image->axes[i];
-        if (rest->whole != whole + 1 || !rest->parent || !image->axes[rest->parent - 1].whole)
-            continue;
-        text_printf(out, ", in %s blocks of %s = %lld, of which the last may be short",
-                    image->axes[rest->parent - 1].name, rest->name, (long long)rest->length);
-    }
-}
-
-static void structure(Ahead *a, const ls_image *image) {
-    Text *out = &a->header;
-    const char *step = names_c_step(a->arena, image->step);
-    text_printf(out, "\n/* %s:%u: what step %s works on. */\nstruct %s_args {\n",
-                image->source_file ? image->source_file : "", image->line, image->step, step);
-    for (size_t i = 0; i < image->axis_count; i++) {
-        if (!has_field(image, i)) continue;
-        const int list = list_of(image, i);
-        text_printf(out,
-                    list < 0 ? "    int64_t %s; /* length" : "    const int64_t *%s; /* length",
-                    names_c_member(a->arena, image->axes[i].name));
-        if (list >= 0) text_printf(out, " in each of the %s tensors", image->axes[list].name);
-        blocks(out, image, i);
-        text_puts(out, " */\n");
-    }
-    for (size_t i = 0; i < image->parameter_count; i++) {
-        const ls_image_parameter *p = &image->parameters[i];
-        text_printf(out, "    %s%s *%s%s; /* ", p->role == LS_IN ? "const " : "", c_types[p->type],
-                    is_list(image, p) ? "const *" : "", names_c_member(a->arena, p->name));
-        declaration(out, image, p);
-        if (p->has_default) text_puts(out, ", has a default");
-        text_puts(out, " */\n");
-    }
-    if (!image->axis_count && !image->parameter_count) text_puts(out, "    int nothing;\n");
-    text_printf(
-        out,
-        "};\n"
-        "ls_status %s_bind(ls_context *context, const struct %s_args *args, ls_step **step);\n"
-        "ls_status %s_launch(ls_context *context, const struct %s_args *args);\n",
-        step, step, step, step);
-}
-
 static void offsets(Ahead *a, const ls_image *image) {
     Text *out = &a->functions;
-    const char *step = names_c_step(a->arena, image->step);
+    const char *step = ahead_symbol(&a->header, image);
     text_printf(out, "\nstatic const uint32_t %s_axes[] = {\n", step);
     for (size_t i = 0; i < image->axis_count; i++)
-        if (has_field(image, i))
+        if (ahead_has_length(image, i))
             text_printf(out, "    (uint32_t)offsetof(struct %s_args, %s),\n", step,
                         names_c_member(a->arena, image->axes[i].name));
         else
             text_puts(out, "    LS_NO_FIELD,\n");
     text_printf(out, "    LS_NO_FIELD};\nstatic const uint32_t %s_parameters[] = {\n", step);
     for (size_t i = 0; i < image->parameter_count; i++)
-        text_printf(out, "    (uint32_t)offsetof(struct %s_args, %s),\n", step,
-                    names_c_member(a->arena, image->parameters[i].name));
+        text_printf(out, "    %s(uint32_t)offsetof(struct %s_args, %s),\n",
+                    ahead_is_value(&a->header, &image->parameters[i]) ? "LS_FIELD_VALUE | " : "",
+                    step, names_c_member(a->arena, image->parameters[i].name));
+    if (ahead_has_defaults(&a->header, image))
+        text_printf(out, "    (uint32_t)offsetof(struct %s_args, defaults_)", step);
+    else
+        text_puts(out, "    LS_NO_FIELD");
     text_printf(out,
-                "    LS_NO_FIELD};\nstatic const ls_ahead_fields %s_fields = {%u, \"%s\", %s_axes, "
+                "};\nstatic const ls_ahead_fields %s_fields = {%u, \"%s\", %s_axes, "
                 "%s_parameters};\n",
                 step, (unsigned)LS_IMAGE_VERSION, image->step, step, step);
 }
 
 static void functions(Ahead *a, const ls_image *image, const char *const *images, size_t count) {
     Text *out = &a->functions;
-    const char *step = names_c_step(a->arena, image->step);
+    const char *step = ahead_symbol(&a->header, image);
     offsets(a, image);
     text_printf(out, "static const ls_image *const %s_images[] = {\n", step);
     for (size_t i = 0; i < count; i++) text_printf(out, "    &%s,\n", images[i]);
@@ -538,34 +460,6 @@ static void functions(Ahead *a, const ls_image *image, const char *const *images
 }
 
 /* ---- the files ---- */
-
-static void open_header(Ahead *a, const char *guard) {
-    text_printf(&a->header, "/* Written by Lockstep %s; do not change. Built ahead of time for",
-                compiler_version());
-    for (size_t i = 0; i < a->options->target_count; i++)
-        text_printf(&a->header, "%s %s", i ? "," : "", a->options->targets[i]);
-    text_printf(
-        &a->header,
-        ".\n *\n"
-        " * STEP_bind gives a step bound to what the structure holds, ready for ls_step_launch "
-        "and\n"
-        " * graphs; STEP_launch binds, launches and lets go. Both are queued on the context's\n"
-        " * stream. Pointers are to memory of the context's device; of a list of tensors, a host\n"
-        " * array of them, read during the call. NULL: a cell, or an output, of the step's own "
-        "(see\n"
-        " * ls_step_set, ls_step_want). bf16, f16 and 8-bit floats are their bits. Arrays are\n"
-        " * contiguous, last axis fastest; %s. Names\n"
-        " * that C, C++ or the library have for themselves, and those that end in _, have _ behind "
-        "them.\n"
-        " *\n"
-        " * What a step's own cell holds, such as a count of the steps taken, goes with it: for\n"
-        " * STEP_launch, give those that must last memory. */\n"
-        "#ifndef %s\n#define %s\n\n#include <lockstep/ahead.h>\n\n"
-        "#ifdef __cplusplus\nextern \"C\" {\n#endif\n",
-        a->options->contiguous ? "built with --contiguous, the steps refuse others"
-                               : "for others, bind again with ls_step_bind",
-        guard, guard);
-}
 
 /* Kernels are made of pieces, some of whose names one kernel or another has no use for. */
 static void quiet(Text *out) {
@@ -619,16 +513,6 @@ static const char *source_text(Ahead *a, const Target *target) {
     return text.data;
 }
 
-static const char *guard_of(Ahead *a) {
-    char *guard = arena_printf(a->arena, "%s_STEP_H", a->options->name);
-    for (char *at = guard; *at; at++) {
-        if (*at >= 'a' && *at <= 'z') *at = (char)(*at - 'a' + 'A');
-        const bool word = (*at >= 'A' && *at <= 'Z') || (*at >= '0' && *at <= '9');
-        if (!word) *at = '_';
-    }
-    return *guard >= '0' && *guard <= '9' ? arena_printf(a->arena, "LS_%s", guard) : guard;
-}
-
 const char *ahead_text(const AheadInput *input, const char **header) {
     Arena *arena = &input->compiler->arena;
     const ls_ahead_options *options = input->options;
@@ -639,10 +523,9 @@ const char *ahead_text(const AheadInput *input, const char **header) {
                .kernels = text_open(arena),
                .tables = text_open(arena),
                .functions = text_open(arena),
-               .header = text_open(arena)};
+               .header = {arena, options, text_open(arena)}};
     const Target *text = NULL; /* whose kernels go into the file as C */
-    const char *guard = guard_of(&a);
-    open_header(&a, guard);
+    ahead_header_open(&a.header);
     make_codes(&a);
     pack_codes(&a);
     for (size_t i = 0; i < input->image_count; i++)
@@ -654,10 +537,9 @@ const char *ahead_text(const AheadInput *input, const char **header) {
             names[t] = image_of(&a, of);
         }
         const ls_image *image = input->images[i * targets].made->image;
-        structure(&a, image);
+        ahead_header_step(&a.header, image);
         functions(&a, image, names, targets);
     }
-    text_puts(&a.header, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
-    *header = a.header.data;
+    *header = ahead_header_close(&a.header);
     return source_text(&a, text);
 }

@@ -116,6 +116,23 @@ typedef struct AheadInput {
 } AheadInput;
 const char *ahead_text(const AheadInput *input, const char **header);
 
+/* ahead_header.c: the header, and what the C file has in common with it. */
+typedef struct AheadHeader {
+    Arena *arena;
+    const ls_ahead_options *options;
+    Text text;
+} AheadHeader;
+/* What the names of a step's functions and of its structure begin with. */
+const char *ahead_symbol(const AheadHeader *header, const ls_image *image);
+bool ahead_has_length(const ls_image *image, size_t axis); /* whether the axis has a field */
+/* Whether the structure holds the value of a rank-0 parameter, and no pointer to it; and whether
+ * such a parameter has a default. */
+bool ahead_is_value(const AheadHeader *header, const ls_image_parameter *parameter);
+bool ahead_has_defaults(const AheadHeader *header, const ls_image *image);
+void ahead_header_open(AheadHeader *header);
+void ahead_header_step(AheadHeader *header, const ls_image *image);
+const char *ahead_header_close(AheadHeader *header);
+
 /* Whether the target is none of those that its toolchain is tried with; `tried` receives them. */
 bool rtc_untried_target(const char *target, char *tried, size_t size);
 

@@ -189,6 +189,13 @@ static bool look(Trainer *trainer, bool last, double *since, int64_t *steps) {
     return fail("the loss is not finite any more: try a smaller --rate");
 }
 
+/* Between host and device so far: what a step that is trained again and again has none of. */
+static uint64_t copies(const Machine *machine) {
+    ls_copy_statistics copies;
+    ls_copy_stats(machine->context, &copies);
+    return copies.to_device + copies.from_device;
+}
+
 static bool run(Trainer *trainer) {
     const Options *o = trainer->model->options;
     Machine *machine = trainer->model->machine;
@@ -202,8 +209,12 @@ static bool run(Trainer *trainer) {
     }
     double since = seconds();
     int64_t steps = 0;
+    const int64_t begun = checkpoint->step; /* in the first step, arrays come to the device */
+    uint64_t copied = 0;
     while (checkpoint->step < end && !slots_agree(trainer->model, interrupted)) {
+        const uint64_t before = copies(machine);
         if (!routine_run(machine, &trainer->step, 1)) return false;
+        if (checkpoint->step > begun) copied += copies(machine) - before;
         checkpoint->step++;
         steps++;
         if (!look(trainer, checkpoint->step == o->steps, &since, &steps)) return false;
@@ -213,6 +224,8 @@ static bool run(Trainer *trainer) {
     }
     int64_t skipped = 0;
     array_read(machine, trainer->model->state.skipped, &skipped);
+    if (copied && ls_comm_size(machine->comm) == 1)
+        printf("%" PRIu64 " copies between host and device within the steps\n", copied);
     if (interrupted) printf("interrupted after step %lld\n", (long long)checkpoint->step);
     if (skipped > 0)
         printf("%lld steps overflowed and changed the loss scale only\n", (long long)skipped);

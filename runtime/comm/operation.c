@@ -71,7 +71,8 @@ static ls_status copy_own(const ls_comm *comm, const Transfer *transfer) {
         bytes = cursor_next(&to, bytes, &target);
         cursor_next(&from, bytes, &source);
         if (source == target) continue;
-        ls_status status = context->driver->copy_within(context->device, target, source, bytes);
+        ls_status status =
+            copy_bytes(context, &(CopyRun){COPY_WITHIN, target, source, (size_t)bytes, NULL, NULL});
         if (status != LS_OK) return status;
     }
     return LS_OK;
@@ -211,10 +212,9 @@ static ls_status copy_staged(const ls_comm *comm, const Staging *staging, bool i
         for (size_t k = 0; k < staged->device->count && status == LS_OK; k++) {
             const ls_comm_piece *piece = &staged->device->pieces[k];
             if (piece->bytes > 0)
-                status =
-                    in ? context->driver->copy_in(context->device, piece->data, host, piece->bytes)
-                       : context->driver->copy_out(context->device, host, piece->data,
-                                                   piece->bytes);
+                status = copy_bytes(
+                    context, &(CopyRun){in ? COPY_IN : COPY_OUT, in ? piece->data : host,
+                                        in ? host : piece->data, (size_t)piece->bytes, NULL, NULL});
             host += piece->bytes;
         }
     }

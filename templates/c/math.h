@@ -88,4 +88,81 @@ int ls_signbit_f64(double x);
 #define M_2_SQRTPI 1.12837916709551257390
 #define M_SQRT2 1.41421356237309504880
 #define M_SQRT1_2 0.70710678118654752440
+
+/* Those without a device function: texts in C, of f64 and of the functions above. tests/lit/import
+ * holds each against its bound: fmodf and fdimf are exact, hypotf, log10f and the hyperbolic ones
+ * within 1 ulp, the others within the 4 that their device functions and a division leave. */
+static inline float fmodf(float x, float y) {
+    double rest = fabsf(x), by = fabsf(y), part = by;
+    if (isnan(x) || isnan(y) || isinf(x) || y == 0) return NAN;
+    if (isinf(y)) return x;
+    while (part * 2 <= rest) part *= 2;
+    for (; part >= by; part *= 0.5)
+        if (rest >= part) rest -= part; /* exact: both are multiples of one power of 2 */
+    return copysignf((float)rest, x);
+}
+
+static inline float fdimf(float x, float y) {
+    return isnan(x) || isnan(y) ? NAN : x > y ? x - y : 0;
+}
+
+static inline float hypotf(float x, float y) {
+    double a = x, b = y;
+    return isinf(x) || isinf(y) ? INFINITY : (float)sqrt(a * a + b * b);
+}
+
+static inline float tanf(float x) {
+    return sinf(x) / cosf(x);
+}
+
+static inline float asinf(float x) {
+    double u = x;
+    return atanf((float)(u / sqrt((1 - u) * (1 + u))));
+}
+
+static inline float acosf(float x) {
+    double u = x;
+    return 2 * atanf((float)sqrt((1 - u) / (1 + u)));
+}
+
+static inline float atan2f(float y, float x) {
+    double quotient = (double)fabsf(y) / (double)fabsf(x);
+    if (isnan(x) || isnan(y)) return NAN;
+    if (x == 0 && y == 0) quotient = 0;
+    if (isinf(x) && isinf(y)) quotient = 1;
+    double angle = atanf((float)quotient);
+    return copysignf((float)(signbit(x) ? M_PI - angle : angle), y);
+}
+
+static inline float log10f(float x) {
+    return (float)(log(x) * M_LOG10E);
+}
+
+static inline float sinhf(float x) {
+    double u = x, e = exp(fabs(u));
+    if (fabs(u) < 1e-3) return (float)(u + u * u * u / 6);
+    return copysignf((float)((e - 1 / e) / 2), x);
+}
+
+static inline float coshf(float x) {
+    double e = exp(fabs((double)x));
+    return (float)((e + 1 / e) / 2);
+}
+
+static inline float asinhf(float x) {
+    double u = fabs((double)x);
+    if (u < 1e-3) return (float)(x - u * u * x / 6);
+    return isinf(x) ? x : copysignf((float)log(u + sqrt(u * u + 1)), x);
+}
+
+static inline float acoshf(float x) {
+    double u = x;
+    return (float)log(u + sqrt(u * u - 1));
+}
+
+static inline float atanhf(float x) {
+    double u = x;
+    if (fabs(u) < 1e-3) return (float)(u + u * u * u / 3);
+    return (float)(log((1 + u) / (1 - u)) / 2);
+}
 #endif

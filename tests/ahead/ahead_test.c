@@ -11,6 +11,7 @@
 #include "layer_norm_backward.h"
 #include "linreg.h"
 #include "loops.h"
+#include "net_adamw.h"
 #include "quantise.h"
 
 typedef struct Run {
@@ -51,6 +52,11 @@ static void *numbers(const Run *run, size_t count, uint32_t seed) {
     EXPECT_OK(run->context, ls_copy_in(run->context, made, host, count * sizeof *host));
     free(host);
     return made;
+}
+
+/* A length that is meant to be 0 is said to be so. */
+static int64_t length(int64_t n) {
+    return n ? n : LS_EMPTY;
 }
 
 static void expect_same(const Run *run, const void *a, const void *b, size_t bytes) {
@@ -141,6 +147,43 @@ static void test_lists(void **state) {
     close_run(&run);
 }
 
+/* Values in the structure do what device scalars do; one that does not begin with the defaults is
+ * refused. */
+static void test_values(void **state) {
+    const int64_t n[] = {777};
+    Run run = open_run();
+    (void)state;
+    load(&run, "std/optim", "adamw");
+    float *p[2], *m[2], *v[2];
+    const float *g = numbers(&run, 777, 4);
+    for (int side = 0; side < 2; side++) {
+        p[side] = numbers(&run, 777, 1);
+        m[side] = numbers(&run, 777, 2);
+        v[side] = numbers(&run, 777, 7);
+    }
+    struct net_adamw_args args = {net_adamw_defaults, .t = 1,     .n = n, .p = &p[0],
+                                  .m = &m[0],         .v = &v[0], .g = &g};
+    args.lr = 0.25f;
+    args.decay = 0;
+    EXPECT_OK(run.context, net_adamw_bind(run.context, &args, &run.ahead));
+    float *const sides[] = {p[1], m[1], v[1], (float *)(uintptr_t)g};
+    static const char *const names[] = {"p", "m", "v", "g"};
+    for (int i = 0; i < 4; i++) {
+        const ls_tensor tensor = tensor_of(sides[i], LS_F32, 1, n);
+        EXPECT_OK(run.context, ls_step_bind_list(run.now, names[i], &tensor, 1));
+    }
+    EXPECT_OK(run.context, ls_step_set_number(run.now, "lr", 0.25));
+    EXPECT_OK(run.context, ls_step_set_number(run.now, "decay", 0));
+    EXPECT_OK(run.context, ls_step_launch(run.ahead));
+    EXPECT_OK(run.context, ls_step_launch(run.now));
+    expect_same(&run, p[0], p[1], sizeof(float[777]));
+    expect_same(&run, v[0], v[1], sizeof(float[777]));
+    args.defaults_ = 0;
+    EXPECT_FAILURE(run.context, LS_ERROR_ARGUMENT, net_adamw_launch(run.context, &args),
+                   "adamw_defaults");
+    close_run(&run);
+}
+
 static void test_rows_and_columns(void **state) {
     enum { B = 70, C = 1100 };
     const int64_t shape[] = {B, C};
@@ -218,7 +261,7 @@ static void test_blocks(void **state) {
             padded[side] = numbers(&run, (size_t)(q * K), 7);
             error[side] = numbers(&run, 1, 9 + side);
         }
-        const struct quantise_args args = {.n = n,
+        const struct quantise_args args = {.n = length(n),
                                            .x = x,
                                            .w = w,
                                            .scale = scale[0],
@@ -332,7 +375,7 @@ static void test_loops(void **state) {
             ticks[side] = numbers(&run, 1, 5 + side);
         }
         const struct loops_args args = {
-            .t = t, .k = k, .n = n, .x = x, .s = s[0], .y = y[0], .ticks = ticks[0]};
+            .t = length(t), .k = k, .n = n, .x = x, .s = s[0], .y = y[0], .ticks = ticks[0]};
         EXPECT_OK(run.context, loops_bind(run.context, &args, &run.ahead));
         bind(&run, "x", x, 2, shape);
         bind(&run, "s", s[1], 1, shape + 1);
@@ -359,6 +402,14 @@ static void test_mistakes(void **state) {
     EXPECT_FAILURE(run.context, dropout_forward_bind(run.context, &args, &run.ahead), LS_ERROR_BIND,
                    "`x`");
     assert_null(run.ahead);
+    float x[3] = {0};
+    const struct dropout_forward_args forgotten = {.x = x};
+    EXPECT_FAILURE(run.context, dropout_forward_launch(run.context, &forgotten), LS_ERROR_BIND,
+                   "length `n` is 0, but array `x` is not NULL", "LS_EMPTY");
+    const float *g[1] = {x};
+    const struct adamw_args lengthless = {.t = 1, .g = g};
+    EXPECT_FAILURE(run.context, adamw_launch(run.context, &lengthless), LS_ERROR_BIND,
+                   "length `n` is NULL, but array `g` is not NULL");
     EXPECT_FAILURE(run.context, dropout_forward_bind(run.context, NULL, &run.ahead),
                    LS_ERROR_ARGUMENT, "dropout_forward_bind", "arguments");
     ls_context_destroy(run.context);
@@ -367,6 +418,7 @@ static void test_mistakes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_arrays_and_cells),
                                        cmocka_unit_test(test_lists),
+                                       cmocka_unit_test(test_values),
                                        cmocka_unit_test(test_rows_and_columns),
                                        cmocka_unit_test(test_blocks),
                                        cmocka_unit_test(test_lists_of_blocks),

@@ -259,6 +259,48 @@ static void from_files(void **state) {
     }
 }
 
+/* Whether the kernel knows that the mapping with that address is read here and there. */
+static bool read_at_random(const void *address) {
+    FILE *file = fopen("/proc/self/smaps", "r");
+    char line[512];
+    bool inside = false, random = false;
+    unsigned long from, to;
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+            inside = from <= (uintptr_t)address && (uintptr_t)address < to;
+        if (inside && strncmp(line, "VmFlags:", 8) == 0) random = strstr(line, " rr") != NULL;
+    }
+    fclose(file);
+    return random;
+}
+
+/* A mapped file that steps read in place is not read ahead of the rows that they pick: those are
+ * asked for ahead of each launch. */
+static void rows_are_asked_for(void **state) {
+    static float rows[4096 * 1024];
+    ls_context *context;
+    ls_dataset *dataset;
+    ls_split *split;
+    ls_tensor tensor;
+    (void)state;
+    CPU_ONLY();
+    EXPECT_OK(NULL, ls_context_create("cpu", NULL, &context));
+    const char *path =
+        write_npy("rows.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (4096, 1024), }",
+                  rows, sizeof rows, 0);
+    const ls_dataset_array array = {.name = "x", .path = path};
+    EXPECT_OK(context, ls_dataset_create(context, &array, 1, NULL, &dataset));
+    EXPECT_OK(context, ls_dataset_tensor(dataset, "x", &tensor));
+    assert_true(read_at_random((const char *)tensor.data + sizeof rows / 2));
+    EXPECT_OK(context,
+              ls_split_create(dataset, &(ls_split_options){.batch = 64, .seed = 1}, &split));
+    for (int i = 0; i < 100; i++) EXPECT_OK(context, ls_split_next(split)); /* beyond an epoch */
+    ls_split_destroy(split);
+    ls_dataset_destroy(dataset);
+    ls_context_destroy(context);
+}
+
 /* Anything but 0 is true, and what is no C order is refused. */
 static void odd_files(void **state) {
     (void)state;
@@ -515,11 +557,17 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_bits),  cmocka_unit_test(where_it_lies),
-        cmocka_unit_test(from_files),     cmocka_unit_test(odd_files),
-        cmocka_unit_test(beyond_32_bits), cmocka_unit_test(a_limit),
-        cmocka_unit_test(orders),         cmocka_unit_test(progress),
-        cmocka_unit_test(wrong_calls),    cmocka_unit_test(no_memory),
+        cmocka_unit_test(the_same_bits),
+        cmocka_unit_test(where_it_lies),
+        cmocka_unit_test(from_files),
+        cmocka_unit_test(odd_files),
+        cmocka_unit_test(rows_are_asked_for),
+        cmocka_unit_test(beyond_32_bits),
+        cmocka_unit_test(a_limit),
+        cmocka_unit_test(orders),
+        cmocka_unit_test(progress),
+        cmocka_unit_test(wrong_calls),
+        cmocka_unit_test(no_memory),
     };
     if (!mkdtemp(folder)) return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -286,12 +286,79 @@ static void without_memory(void **state) {
     assert_int_equal(memory_live, 0);
 }
 
+static void set_after(void *argument, uint64_t first, uint64_t last) {
+    int32_t *count = argument;
+    (void)first, (void)last;
+    if (++*count == 4) *(unsigned char *)(count + 1) = 1;
+}
+
+/* Until a byte of the device's memory is set: the second of a count that each replay advances. */
+static void until(void **state) {
+    static const int threads[] = {1, 3};
+    (void)state;
+    for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
+        Fixture f = open_step(threads[t]);
+        void *memory;
+        int32_t value = 250;
+        uint64_t times = 77;
+        EXPECT_OK(f.context, ls_alloc(f.context, sizeof value, &memory));
+        const ls_tensor count = tensor_of(memory, LS_I32, 0, NULL);
+        EXPECT_OK(f.context, ls_copy_in(f.context, memory, &value, sizeof value));
+        EXPECT_OK(f.context, ls_step_bind(f.step, "count", &count));
+        EXPECT_OK(f.context, ls_step_prepare(f.step));
+        ls_graph *graph = record(&f, 1);
+        const char *stop = (const char *)memory + 1;
+        EXPECT_OK(f.context, ls_graph_repeat_until(graph, stop, 100, &times));
+        assert_int_equal(times, 6);
+        EXPECT_OK(f.context, ls_copy_out(f.context, &value, memory, sizeof value));
+        assert_int_equal(value, 256);
+        EXPECT_OK(f.context, ls_graph_repeat_until(graph, stop, 100, &times)); /* set already */
+        assert_int_equal(times, 0);
+        value = 0;
+        EXPECT_OK(f.context, ls_copy_in(f.context, memory, &value, sizeof value));
+        EXPECT_OK(f.context, ls_graph_repeat_until(graph, stop, 3, NULL)); /* never set */
+        EXPECT_OK(f.context, ls_graph_repeat_until(graph, stop, 0, &times));
+        assert_int_equal(times, 0);
+        EXPECT_OK(f.context, ls_copy_out(f.context, &value, memory, sizeof value));
+        assert_int_equal(value, 3);
+        assert_int_equal(stats_of(&f, graph).replays, 9);
+        if (!ON_CPU)
+            assert_int_equal(stats_of(&f, graph).loops,
+                             ls_context_kind(f.context) == LS_DEVICE_CUDA);
+        EXPECT_OK(f.context, ls_profile_begin(f.context)); /* timed one by one, the same */
+        value = 254;
+        EXPECT_OK(f.context, ls_copy_in(f.context, memory, &value, sizeof value));
+        EXPECT_OK(f.context, ls_graph_repeat_until(graph, stop, 100, &times));
+        assert_int_equal(times, 2);
+        EXPECT_OK(f.context, ls_profile_end(f.context));
+        EXPECT_FAILURE(f.context, LS_ERROR_ARGUMENT, ls_graph_repeat_until(graph, NULL, 1, NULL),
+                       "stop is NULL");
+        EXPECT_FAILURE(f.context, LS_ERROR_ARGUMENT, ls_graph_repeat_until(NULL, stop, 1, NULL),
+                       "graph is NULL");
+        ls_graph_destroy(graph);
+
+        /* with work of the host's, which no loop of a device has; it reaches all memory here */
+        int32_t words[2] = {0, 0};
+        const ls_host_work work = {set_after, words, 1};
+        EXPECT_OK(f.context, ls_graph_begin(f.context));
+        EXPECT_OK(f.context, ls_step_launch(f.step));
+        EXPECT_OK(f.context, ls_host_call(f.context, &work));
+        EXPECT_OK(f.context, ls_graph_end(f.context, &graph));
+        EXPECT_OK(f.context, ls_graph_repeat_until(graph, words + 1, 100, &times));
+        assert_int_equal(times, 4);
+        ls_graph_destroy(graph);
+        EXPECT_OK(f.context, ls_step_bind(f.step, "count", NULL));
+        ls_free(f.context, memory);
+        close_fixture(&f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(repeats),        cmocka_unit_test(updates),
         cmocka_unit_test(variants),       cmocka_unit_test(lists),
         cmocka_unit_test(many_updates),   cmocka_unit_test(shared_lists),
-        cmocka_unit_test(without_memory),
+        cmocka_unit_test(without_memory), cmocka_unit_test(until),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -180,8 +180,6 @@ static void refused_tensors(void **state) {
                    "no element type");
     EXPECT_FAILURE(f.context, LS_ERROR_BIND, ls_step_bind_list(f.step, "lr", bad, 3),
                    "`lr` of step `lists` is f32, not a list of tensors; use ls_step_bind");
-    EXPECT_FAILURE(f.context, LS_ERROR_BIND, ls_step_bind(f.step, "p", bad),
-                   "is f32[t, n], a list of tensors; bind it with ls_step_bind_list");
     EXPECT_FAILURE(f.context, LS_ERROR_ARGUMENT, ls_step_bind_list(f.step, "g", NULL, 3),
                    "tensors is NULL");
     EXPECT_FAILURE(f.context, LS_ERROR_BIND, ls_step_output(f.step, "w", bad),

@@ -62,6 +62,18 @@ SAME(extra, extra);
 _Static_assert(sizeof(GpuNode) >= sizeof(CUDA_KERNEL_NODE_PARAMS_v1), "a kernel's node");
 
 _Static_assert(sizeof(GpuWhile) == sizeof(CUgraphNodeParams), "a while node");
+#define SAME_ROWS(own, theirs) \
+    _Static_assert(offsetof(GpuRows, own) == offsetof(CUDA_MEMCPY2D, theirs), #theirs)
+SAME_ROWS(from_kind, srcMemoryType);
+SAME_ROWS(from, srcDevice);
+SAME_ROWS(from_pitch, srcPitch);
+SAME_ROWS(to_kind, dstMemoryType);
+SAME_ROWS(to, dstDevice);
+SAME_ROWS(to_pitch, dstPitch);
+SAME_ROWS(width, WidthInBytes);
+SAME_ROWS(height, Height);
+_Static_assert(sizeof(GpuRows) == sizeof(CUDA_MEMCPY2D), "rows");
+_Static_assert(CUDA_MEMORY_DEVICE == CU_MEMORYTYPE_DEVICE, "memory of a device");
 #define SAME_WHILE(own, theirs) \
     _Static_assert(offsetof(GpuWhile, own) == offsetof(CUgraphNodeParams, theirs), #theirs)
 SAME_WHILE(type, type);

@@ -121,6 +121,26 @@ static void count_items(void *argument, uint64_t first, uint64_t last) {
     for (; first < last; first++) counts[first]++;
 }
 
+/* A run of bytes, rows of one pitch, single elements backwards; fills of 1, 2, 4 and 8 bytes. */
+static ls_status copy_and_fill(const Session *s) {
+    static const int64_t shape[] = {4, 6}, pitched[] = {8, 1}, back[] = {-6, 1};
+    static const ls_type types[] = {LS_U8, LS_BF16, LS_F32, LS_F64};
+    static const uint64_t value = 0x0102030405060708;
+    char *at = s->p;
+    const ls_tensor to = {at + 4096, LS_F32, 2, shape, NULL};
+    ls_tensor from = {at + 8192, LS_F32, 2, shape, NULL};
+    DO(ls_copy(s->context, &to, &from));
+    from.strides = pitched;
+    DO(ls_copy(s->context, &to, &from));
+    from.strides = back;
+    DO(ls_copy(s->context, &to, &from));
+    for (size_t i = 0; i < COUNT(types); i++) {
+        const ls_tensor filled = {at + 16384, types[i], 2, shape, pitched};
+        DO(ls_fill(s->context, &filled, &value));
+    }
+    return LS_OK;
+}
+
 /* One of everything the driver does. Stops at the first error. */
 static ls_status use_everything(void *session) {
     Session *s = session;
@@ -134,6 +154,7 @@ static ls_status use_everything(void *session) {
     DO(ls_fill_zero(s->context, s->p, 64));
     DO(ls_copy_in(s->context, s->p, bytes, sizeof bytes));
     DO(ls_copy_out(s->context, bytes, s->p, sizeof bytes));
+    DO(copy_and_fill(s));
     DO(ls_program_from_images(s->context, drive_images, 1, NULL, NULL, NULL, &s->program));
     DO(ls_step_create(s->program, "drive", &s->step));
     ls_tensor tensor = tensor_of(s->p, LS_F32, 1, &length);
@@ -149,6 +170,7 @@ static ls_status use_everything(void *session) {
     DO(ls_graph_begin(s->context));
     ls_status status = ls_step_launch(s->step);
     if (status == LS_OK) status = ls_host_call(s->context, &s->work);
+    if (status == LS_OK) status = copy_and_fill(s);
     ls_status ended = ls_graph_end(s->context, &s->graph);
     if (status != LS_OK) {
         assert_int_not_equal(ended, LS_OK);

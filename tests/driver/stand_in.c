@@ -60,9 +60,10 @@ typedef struct Object {
         const void *module;
         void (*function)(void *); /* of the host, instead of a kernel */
         void *argument;
-        void *to; /* or a copy that was recorded */
+        void *to; /* or a copy that was recorded, or a fill of so many bytes at once */
         const void *from;
-        size_t bytes;
+        size_t bytes, rows, to_pitch, from_pitch;
+        uint32_t value, unit;
     } * launched;
     size_t launched_count;
     /* Of a graph with a while node: its body, 'b', which counts down, and the array that names it.
@@ -70,6 +71,7 @@ typedef struct Object {
     struct Object *body;
     void *bodies[1];
     uint32_t *left;
+    const unsigned char *stop; /* NULL: of ls_repeat */
     unsigned initial;
     void *origin;      /* of what was instantiated: where the nodes' names point */
     LateStream *queue; /* of a stream */
@@ -223,7 +225,7 @@ static int copy(LateCopy kind, void *to, const void *from, size_t bytes, void *s
     const Object *queue = stream;
     if (!usable(stream)) return INVALID_HANDLE;
     if (queue->capturing)
-        return submit(stream, (struct Launched){.to = to, .from = from, .bytes = bytes});
+        return submit(stream, (struct Launched){.to = to, .from = from, .bytes = bytes, .rows = 1});
     state.copies_in += kind != LATE_WITHIN;
     state.copies_within += kind == LATE_WITHIN;
     state.copies_beside += queue->for_copies;
@@ -242,6 +244,42 @@ static UNUSED int do_copy_within(void *to, void *from, size_t bytes, void *strea
     return copy(LATE_WITHIN, to, from, bytes, stream);
 }
 
+/* The pitches are at least as wide as a row, as the vendors want. */
+static UNUSED int copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                            size_t width, size_t height, void *stream) {
+    if (to_pitch < width || from_pitch < width || to_pitch > INT32_MAX || from_pitch > INT32_MAX)
+        return INVALID_VALUE;
+    if (!usable(stream)) return INVALID_HANDLE;
+    if (((Object *)stream)->capturing)
+        return submit(stream, (struct Launched){.to = to,
+                                                .from = from,
+                                                .bytes = width,
+                                                .rows = height,
+                                                .to_pitch = to_pitch,
+                                                .from_pitch = from_pitch});
+    int error = 0;
+    for (size_t i = 0; i < height && !error; i++)
+        error = copy(LATE_WITHIN, (char *)to + i * to_pitch, (const char *)from + i * from_pitch,
+                     width, stream);
+    return error;
+}
+
+#ifdef STAND_IN_CUDA
+static UNUSED int do_copy_pitched(const void *parameters, void *stream) {
+    const GpuRows *rows = parameters;
+    if (rows->from_kind != CUDA_MEMORY_DEVICE || rows->to_kind != CUDA_MEMORY_DEVICE)
+        return INVALID_VALUE;
+    return copy_rows(rows->to, rows->to_pitch, rows->from, rows->from_pitch, rows->width,
+                     rows->height, stream);
+}
+#else
+static UNUSED int do_copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                             size_t width, size_t height, int kind, void *stream) {
+    if (kind != HIP_COPY_WITHIN) return INVALID_VALUE;
+    return copy_rows(to, to_pitch, from, from_pitch, width, height, stream);
+}
+#endif
+
 static UNUSED int do_pinned_allocate(void **pointer, size_t bytes, unsigned flags) {
     if (!is_current() || flags) return INVALID_CONTEXT;
     *pointer = state.pinned_fails ? NULL : late_pinned_allocate(bytes);
@@ -258,7 +296,10 @@ static UNUSED int do_pinned_free(void *pointer) {
 }
 
 static int fill_memory(void *to, uint32_t value, uint32_t unit, size_t count, void *stream) {
-    if (!usable(stream) || ((Object *)stream)->capturing) return INVALID_HANDLE;
+    if (!usable(stream)) return INVALID_HANDLE;
+    if (((Object *)stream)->capturing)
+        return submit(stream, (struct Launched){
+                                  .to = to, .bytes = count * unit, .value = value, .unit = unit});
     return late_fill(((Object *)stream)->queue, to, value, unit, count);
 }
 
@@ -303,8 +344,15 @@ static UNUSED int do_module_function(void **function, void *module, const char *
 }
 
 static int run(const struct Launched *launched) {
+    if (launched->unit) {
+        for (size_t i = 0; i < launched->bytes; i += launched->unit)
+            memcpy((char *)launched->to + i, &launched->value, launched->unit);
+        return 0;
+    }
     if (launched->to) {
-        memmove(launched->to, launched->from, launched->bytes);
+        for (size_t i = 0; i < launched->rows; i++)
+            memmove((char *)launched->to + i * launched->to_pitch,
+                    (const char *)launched->from + i * launched->from_pitch, launched->bytes);
         return 0;
     }
     if (launched->function) {
@@ -344,6 +392,7 @@ typedef struct Queued {
     const Object *graph;
     size_t count;
     uint32_t *left;
+    const unsigned char *stop;
     unsigned initial;
     struct Launched launched[];
 } Queued;
@@ -351,9 +400,11 @@ typedef struct Queued {
 static int run_queued(void *what) {
     const Queued *queued = what;
     int error = 0;
-    for (unsigned again = queued->left ? queued->initial : 1; again && !error;) {
+    unsigned again = queued->left && !queued->stop ? queued->initial : 1;
+    if (queued->stop) again = *queued->left != 0 && !*queued->stop;
+    while (again && !error) {
         for (size_t i = 0; i < queued->count && !error; i++) error = run(&queued->launched[i]);
-        again = queued->left && --*queued->left != 0;
+        again = queued->left && --*queued->left != 0 && !(queued->stop && *queued->stop);
     }
     return error;
 }
@@ -371,6 +422,7 @@ static int queue_launches(const Object *stream, const struct Launched *launched,
     if (!queued) return OUT_OF_MEMORY;
     *queued = (Queued){.graph = graph, .count = count};
     if (graph) queued->left = graph->left;
+    if (graph) queued->stop = graph->stop;
     if (graph) queued->initial = graph->initial;
     if (count) memcpy(queued->launched, launched, count * sizeof *launched);
     return late_queue(stream->queue, (LateWork){run_queued, free, queued_uses, queued});
@@ -527,6 +579,8 @@ static UNUSED int do_graph_instantiate(void **executable, void *graph, unsigned 
         memcpy(made->launched, body->launched, body->launched_count * sizeof *made->launched);
         made->launched_count = body->launched_count;
         made->left = body->left;
+        made->stop = body->stop;
+        if (made->stop && recording->stop != made->stop) return INVALID_VALUE; /* no first look */
         made->initial = recording->initial;
     }
     state.instantiations++;
@@ -613,7 +667,8 @@ static UNUSED int do_graph_add(void **node, void *graph, void *const *before, co
                                size_t count, void *parameters) {
     GpuWhile *given = parameters;
     Object *recording = graph;
-    if (!is(graph, 'r') || before || edges || count || recording->body ||
+    if (!is(graph, 'r') || edges || count != (recording->stop != NULL) ||
+        (count && before[0] != recording) || recording->body ||
         given->type != CUDA_NODE_CONDITIONAL || given->kind != CUDA_CONDITION_WHILE ||
         given->size != 1 || given->handle != (uintptr_t)graph || given->context != current_context)
         return INVALID_VALUE;
@@ -652,14 +707,22 @@ static UNUSED int do_graph_kernel(void **node, void *graph, void *const *before,
     const GpuNode *given = parameters;
     Object *body = graph;
     unsigned long long handle;
-    if (!is(graph, 'b') || count != 1 || before[0] != body->launched ||
-        !is(given->cuda.function, 'f') || given->cuda.grid[0] != 1 || given->cuda.block[0] != 1 ||
-        strcmp(((Object *)given->cuda.function)->name, "ls_repeat") != 0)
+    const bool within = is(graph, 'b');
+    if ((!within && !is(graph, 'r')) || count != within ||
+        (within && before[0] != body->launched) || !is(given->cuda.function, 'f') ||
+        given->cuda.grid[0] != 1 || given->cuda.block[0] != 1)
         return INVALID_VALUE;
+    const bool until = strcmp(((Object *)given->cuda.function)->name, "ls_until") == 0;
+    if (!until && (!within || strcmp(((Object *)given->cuda.function)->name, "ls_repeat") != 0))
+        return INVALID_VALUE;
+    uint32_t step = 1;
     memcpy(&body->left, given->cuda.parameters[0], sizeof body->left);
-    memcpy(&handle, given->cuda.parameters[1], sizeof handle);
+    if (until) memcpy(&body->stop, given->cuda.parameters[1], sizeof body->stop);
+    memcpy(&handle, given->cuda.parameters[until ? 2 : 1], sizeof handle);
+    if (until) memcpy(&step, given->cuda.parameters[3], sizeof step);
     *node = body;
-    return handle == (uintptr_t)body->context ? 0 : INVALID_VALUE;
+    return step == within && handle == (uintptr_t)(within ? body->context : body) ? 0
+                                                                                  : INVALID_VALUE;
 }
 
 static UNUSED int do_graph_release(void *executable) {

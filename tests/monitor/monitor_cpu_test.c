@@ -48,6 +48,43 @@ static bool knows(const ls_sample *sample, ls_reading reading, double value) {
     return known && found >= value - 1e-6 && found <= value + 1e-6;
 }
 
+/* What a process may have: all that is available, or what its control groups leave of it. */
+static void limits(void **state) {
+    uint64_t left, total;
+    (void)state;
+    put("/proc/meminfo", "MemTotal:  8000 kB\nMemFree: 1 kB\nMemAvailable: 6000 kB\n");
+    assert_true(limits_memory(root, &left, &total));
+    assert_int_equal(left, 6000 * 1024);
+    assert_int_equal(total, 8000 * 1024);
+    assert_int_equal(limits_processors(root), 0);
+    /* the group around the process's own is the narrower one; files' pages can be had */
+    put("/proc/self/cgroup", "0::/pods/one\n");
+    put("/sys/fs/cgroup/pods/one/memory.max", "max\n");
+    put("/sys/fs/cgroup/pods/one/cpu.max", "max 100000\n");
+    put("/sys/fs/cgroup/pods/memory.max", "4096000\n");
+    put("/sys/fs/cgroup/pods/memory.current", "3000000\n");
+    put("/sys/fs/cgroup/pods/memory.stat", "anon 1\ninactive_file 1000000\n");
+    put("/sys/fs/cgroup/pods/cpu.max", "250000 100000\n");
+    assert_true(limits_memory(root, &left, &total));
+    assert_int_equal(left, 4096000 - 2000000);
+    assert_int_equal(total, 4096000);
+    assert_int_equal(limits_processors(root), 3);
+    /* the older layout; the path is one of outside of the container */
+    put("/proc/self/cgroup", "6:cpuset:/other\n5:cpu,cpuacct:/docker/x\n4:memory:/docker/x\n");
+    put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "2048000\n");
+    put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "3048000\n");
+    put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000\n");
+    put("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+    assert_true(limits_memory(root, &left, &total));
+    assert_int_equal(left, 0);
+    assert_int_equal(total, 2048000);
+    assert_int_equal(limits_processors(root), 1);
+    put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+    assert_int_equal(limits_processors(root), 0);
+    put("/proc/meminfo", "nothing\n");
+    assert_false(limits_memory(root, &left, &total));
+}
+
 static void files(void **state) {
     (void)state;
     ls_monitor *monitor;
@@ -189,8 +226,8 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files),    cmocka_unit_test(processes), cmocka_unit_test(own),
-        cmocka_unit_test(refusals), cmocka_unit_test(no_memory),
+        cmocka_unit_test(limits), cmocka_unit_test(files),    cmocka_unit_test(processes),
+        cmocka_unit_test(own),    cmocka_unit_test(refusals), cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }

@@ -70,8 +70,8 @@ typedef struct Work {
     void *arguments; /* our copy */
     unsigned char *to;
     const void *from;
-    size_t bytes;
-    uint32_t value, unit; /* a fill: the value and how many bytes of it */
+    size_t bytes, rows, to_pitch, from_pitch; /* a copy: so many rows */
+    uint32_t value, unit;                     /* a fill: the value and how many bytes of it */
     void (*host_function)(void *);
     void *host_argument;
 } Work;
@@ -88,6 +88,7 @@ typedef struct Queue { /* a stream, a recording, a graph */
     struct Queue *body;
     void *bodies[1];
     uint32_t *left;
+    const unsigned char *stop; /* of ls_until: what ends it */
 } Queue;
 struct Node { /* what names the work of a recording */
     void *self;
@@ -153,7 +154,9 @@ static int do_work(const Work *work) {
     static uint64_t turns;
     const char *seed = getenv("SIMT_SEED");
     if (work->kind == WORK_COPY) {
-        memcpy(work->to, work->from, work->bytes);
+        for (size_t i = 0; i < work->rows; i++)
+            memcpy(work->to + i * work->to_pitch, (const char *)work->from + i * work->from_pitch,
+                   work->bytes);
         return 0;
     }
     if (work->kind == WORK_FILL) {
@@ -226,11 +229,13 @@ typedef struct Queued {
 static int run_queued(void *what) {
     const Queued *queued = what;
     uint32_t *left = queued->work.left;
+    const unsigned char *stop = queued->work.stop;
     int error = 0;
+    if (stop && (*left == 0 || *stop)) return 0;
     do {
         for (size_t i = 0; !error && i < queued->work.count; i++)
             error = do_work(&queued->work.work[i]);
-    } while (!error && left && --*left != 0);
+    } while (!error && left && --*left != 0 && !(stop && *stop));
     return error;
 }
 
@@ -259,6 +264,7 @@ static int queue_work(const Queue *stream, const Work *work, size_t count, const
     }
     queued->graph = graph;
     queued->work.left = graph ? graph->left : NULL;
+    queued->work.stop = graph ? graph->stop : NULL;
     return late_queue(stream ? stream->late : NULL,
                       (LateWork){run_queued, release_queued, queued_uses, queued});
 }
@@ -360,7 +366,8 @@ static UNUSED int do_memory_info(size_t *free_bytes, size_t *total_bytes) {
 static int copy(LateCopy kind, void *to, const void *from, size_t bytes, void *stream) {
     const Queue *queue = stream;
     if (queue && queue->capturing)
-        return submit(stream, (Work){.kind = WORK_COPY, .to = to, .from = from, .bytes = bytes});
+        return submit(stream,
+                      (Work){.kind = WORK_COPY, .to = to, .from = from, .bytes = bytes, .rows = 1});
     return late_copy(queue ? queue->late : NULL, kind, to, from, bytes);
 }
 static UNUSED int do_copy_in(void *to, void *from, size_t bytes, void *stream) {
@@ -372,6 +379,46 @@ static UNUSED int do_copy_out(void *to, void *from, size_t bytes, void *stream) 
 static UNUSED int do_copy_within(void *to, void *from, size_t bytes, void *stream) {
     return copy(LATE_WITHIN, to, from, bytes, stream);
 }
+static int copy_rows(const Work *rows, void *stream) {
+    const Queue *queue = stream;
+    int error = 0;
+    if (rows->to_pitch < rows->bytes || rows->from_pitch < rows->bytes)
+        return fail(INVALID_VALUE, "rows that are wider than their pitch are copied");
+    if (queue && queue->capturing) return submit(stream, *rows);
+    for (size_t i = 0; i < rows->rows && !error; i++)
+        error = copy(LATE_WITHIN, rows->to + i * rows->to_pitch,
+                     (const char *)rows->from + i * rows->from_pitch, rows->bytes, stream);
+    return error;
+}
+#ifdef STAND_IN_CUDA
+static UNUSED int do_copy_pitched(const void *parameters, void *stream) {
+    const GpuRows *rows = parameters;
+    if (rows->from_kind != CUDA_MEMORY_DEVICE || rows->to_kind != CUDA_MEMORY_DEVICE)
+        return fail(INVALID_VALUE, "rows are copied within the device only");
+    const Work work = {.kind = WORK_COPY,
+                       .to = rows->to,
+                       .from = rows->from,
+                       .bytes = rows->width,
+                       .rows = rows->height,
+                       .to_pitch = rows->to_pitch,
+                       .from_pitch = rows->from_pitch};
+    return copy_rows(&work, stream);
+}
+#else
+static UNUSED int do_copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                             size_t width, size_t height, int kind, void *stream) {
+    if (kind != HIP_COPY_WITHIN)
+        return fail(INVALID_VALUE, "rows are copied within the device only");
+    const Work work = {.kind = WORK_COPY,
+                       .to = to,
+                       .from = from,
+                       .bytes = width,
+                       .rows = height,
+                       .to_pitch = to_pitch,
+                       .from_pitch = from_pitch};
+    return copy_rows(&work, stream);
+}
+#endif
 static UNUSED int do_pinned_allocate(void **pointer, size_t bytes, unsigned flags) {
     *pointer = flags ? NULL : late_pinned_allocate(bytes);
     state.pinned += *pointer != NULL;
@@ -540,6 +587,7 @@ static UNUSED int do_graph_instantiate(void **executable, void *graph, unsigned 
     for (size_t i = 0; !error && i < recording->count; i++)
         error = record(*executable, recording->work[i]);
     if (!error) ((Queue *)*executable)->left = recording->left;
+    if (!error) ((Queue *)*executable)->stop = recording->stop;
     return error;
 }
 static UNUSED int do_capture_info(void *stream, int *status, unsigned long long *id, void **graph,
@@ -604,7 +652,7 @@ static UNUSED int do_graph_create(void **graph, unsigned flags) {
 static UNUSED int do_graph_condition(unsigned long long *handle, void *graph, void *context,
                                      unsigned value, unsigned flags) {
     *handle = (uintptr_t)graph;
-    if (context == &the_context && value == 1 && flags == CUDA_CONDITION_ASSIGN) return 0;
+    if (context == &the_context && value <= 1 && flags == CUDA_CONDITION_ASSIGN) return 0;
     return fail(INVALID_VALUE, "a condition of another kind");
 }
 static UNUSED int do_graph_add(void **node, void *graph, void *const *before, const void *edges,
@@ -612,7 +660,8 @@ static UNUSED int do_graph_add(void **node, void *graph, void *const *before, co
     static long bodies;
     GpuWhile *given = parameters;
     Queue *recording = graph;
-    if (before || edges || count || recording->body || given->type != CUDA_NODE_CONDITIONAL ||
+    if (edges || count != (recording->stop != NULL) || (count && before[0] != graph) ||
+        recording->body || given->type != CUDA_NODE_CONDITIONAL ||
         given->kind != CUDA_CONDITION_WHILE || given->size != 1 ||
         given->handle != (uintptr_t)graph)
         return fail(INVALID_VALUE, "a node of another kind");
@@ -636,10 +685,13 @@ static UNUSED int do_graph_kernel(void **node, void *graph, void *const *before,
                                   const void *parameters) {
     const GpuNode *given = parameters;
     Queue *body = graph;
-    if (count != 1 || before[0] != body || given->cuda.grid[0] != 1 ||
-        strcmp(((Function *)given->cuda.function)->name, "ls_repeat") != 0)
-        return fail(INVALID_VALUE, "a kernel that is not ls_repeat");
+    const char *name = ((Function *)given->cuda.function)->name;
+    const bool until = strcmp(name, "ls_until") == 0;
+    if (count > 1 || (count && before[0] != body) || given->cuda.grid[0] != 1 ||
+        (!until && (!count || strcmp(name, "ls_repeat") != 0)))
+        return fail(INVALID_VALUE, "a kernel that is neither ls_repeat nor ls_until");
     memcpy(&body->left, given->cuda.parameters[0], sizeof body->left);
+    if (until) memcpy(&body->stop, given->cuda.parameters[1], sizeof body->stop);
     *node = body;
     return 0;
 }

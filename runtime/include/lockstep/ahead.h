@@ -12,11 +12,18 @@ extern "C" {
 
 /* Where the fields of a generated argument structure lie, in bytes from its beginning. */
 #define LS_NO_FIELD UINT32_MAX
+/* With the offset of a parameter: the field is the value of a rank-0 parameter, no pointer. */
+#define LS_FIELD_VALUE 0x80000000u
+/* A length field for arrays without elements. One that was left 0 beside an array that is not NULL
+ * is LS_ERROR_BIND, since it was most likely forgotten. */
+#define LS_EMPTY INT64_MIN
 typedef struct ls_ahead_fields {
-    uint32_t version;           /* LS_IMAGE_VERSION of the compiler that made the file */
-    const char *step;           /* "adamw" */
-    const uint32_t *axes;       /* by axis: its length, or LS_NO_FIELD where others give it */
-    const uint32_t *parameters; /* by parameter: its pointer */
+    uint32_t version;     /* LS_IMAGE_VERSION of the compiler that made the file */
+    const char *step;     /* "adamw" */
+    const uint32_t *axes; /* by axis: its length, or LS_NO_FIELD where others give it */
+    /* By parameter: its pointer, or its value; behind the last an int that says whether values were
+     * begun with the step's defaults, LS_NO_FIELD where it has none. */
+    const uint32_t *parameters;
 } ls_ahead_fields;
 
 /* A step of the best of `images` for the context's device, bound to what `arguments` holds. The

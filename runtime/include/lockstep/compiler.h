@@ -23,6 +23,7 @@ typedef struct ls_source {
     size_t size;
 } ls_source;
 
+/* A list without its count, a count without its list and a NULL in a list are LS_ERROR_ARGUMENT. */
 typedef struct ls_compile_options {
     const char *const *defines; /* "NAME=VALUE": overrides a const of the source */
     size_t define_count;
@@ -62,7 +63,8 @@ typedef struct ls_compilation ls_compilation;
 
 /* Reads, parses, checks and lowers a file (or a text that messages call `name`). *compilation is
  * set unless memory ran out, also when the source has errors (LS_ERROR_PROGRAM): it holds the
- * diagnostics. A path such as "std/optim" that is no file on disk is the standard library's. */
+ * diagnostics. A path such as "std/optim" that is no file on disk is the standard library's. Steps
+ * of the library are compiled when they are first asked for. */
 ls_status ls_compile_file(const char *path, const ls_compile_options *options,
                           ls_compilation **compilation);
 ls_status ls_compile_text(const char *name, const char *text, size_t size,
@@ -221,6 +223,12 @@ typedef struct ls_ahead_options {
     /* 1: leaves out the variants for arrays with gaps between elements or off a boundary of 16
      * bytes, 15 to 40 % of the text; launching with one is LS_ERROR_UNSUPPORTED then */
     int contiguous;
+    /* 1: the structures hold the values of rank-0 parameters that are only read, `.lr = 1e-4f`, and
+     * no pointers to device scalars; those with a default come from the macro STEP_defaults */
+    int values;
+    /* what functions and structures are called begins with it, "net_"; NULL: with the step's name.
+     * LS_ERROR_ARGUMENT unless it is a name of C. */
+    const char *prefix;
 } ls_ahead_options;
 ls_status ls_compilation_ahead(ls_compilation *compilation, const ls_ahead_options *options,
                                const char **header, const char **source);

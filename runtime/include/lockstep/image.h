@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define LS_IMAGE_VERSION 9
+#define LS_IMAGE_VERSION 10
 #define LS_AXES_MAX 32 /* axes of a step */
 #define LS_RANK_MAX 32 /* axes of an array */
 #define LS_ARGUMENTS_MAX \

@@ -10,8 +10,9 @@
  * happened, to what, and what to do. No function aborts, prints or leaves a half-made object; on
  * failure an output handle is NULL. A context, with all that was made from it, may be used from one
  * thread at a time, different contexts from different threads; a monitor is for itself. Every
- * ..._destroy takes NULL. `const char *` arguments are copied. All lengths are in elements unless
- * called bytes. */
+ * function takes NULL for a handle: ..._destroy does nothing, what returns a status fails, and what
+ * cannot fail gives 0, NULL or "?" (ls_context_kind the CPU) and leaves a message. `const char *`
+ * arguments are copied. All lengths are in elements unless called bytes. */
 #ifndef LOCKSTEP_H
 #define LOCKSTEP_H
 
@@ -62,8 +63,9 @@ size_t ls_type_size(ls_type type);      /* bytes of an element; 0 for no type */
  * CPU launches work, by the calling thread alone; on a GPU, whose drivers do not survive a fork,
  * every call returns LS_ERROR_DEVICE at once. Destroying returns in either. */
 ls_status ls_context_create(const char *device, void *stream, ls_context **context);
-/* All that was made from it must be gone before; its memory and its profile go with it. Waits for
- * what is queued, unless the trainer captures the stream. */
+/* All that was made from it must be gone before; its memory and its profile go with it, and
+ * LOCKSTEP_LOG=info lists allocations that nobody freed. Waits for what is queued, unless the
+ * trainer captures the stream. */
 void ls_context_destroy(ls_context *context);
 ls_device_kind ls_context_kind(const ls_context *context);
 const char *ls_context_device(const ls_context *context); /* "cuda:0" */
@@ -81,7 +83,8 @@ void *ls_context_stream(const ls_context *context);
  * ls_graph_begin and ls_graph_end. */
 ls_status ls_context_use_stream(ls_context *context, void *stream);
 ls_status ls_synchronize(ls_context *context); /* waits for everything queued so far */
-/* until the next call on the context */
+/* What failed last: of the context's calls, or of this thread's calls without one, such as those
+ * with a NULL handle. Until the next call on the context. */
 const char *ls_error_message(const ls_context *context);
 const char *ls_status_name(ls_status status);
 
@@ -115,6 +118,23 @@ ls_status ls_copy_in(ls_context *context, void *device, const void *host, size_t
 ls_status ls_copy_out(ls_context *context, void *host, const void *device, size_t bytes);
 /* queued on the stream */
 ls_status ls_fill_zero(ls_context *context, void *device, size_t bytes);
+/* Copies an array of the device's memory to another of the same type and shape, each with any
+ * strides; those of `from` may be 0. Queued on the stream, also between ls_graph_begin and
+ * ls_graph_end, where the graph does it at every replay with the memory named at the recording.
+ * The two may not share memory, nor two elements of `to`: LS_ERROR_BIND. On a GPU runs of bytes
+ * and rows of one pitch are one call of the driver, other strides one for each row. */
+ls_status ls_copy(ls_context *context, const ls_tensor *to, const ls_tensor *from);
+/* Likewise sets every element of `to` to `value`, one element of its type. */
+ls_status ls_fill(ls_context *context, const ls_tensor *to, const void *value);
+/* Copies so far between the host and the device, for feeds and data sets too, and within the
+ * device; those of graphs count at each replay. Values set with ls_step_set are none. Where a
+ * training is in its steady state nothing but what the program asks for is added. */
+typedef struct ls_copy_statistics {
+    uint64_t to_device, to_device_bytes;
+    uint64_t from_device, from_device_bytes;
+    uint64_t within, within_bytes; /* ls_copy and ls_fill too */
+} ls_copy_statistics;
+void ls_copy_stats(const ls_context *context, ls_copy_statistics *statistics);
 /* Page-locked memory of the host, which copies to and from the device need to go on beside other
  * work: what ls_step_get_async writes to best lies there. Not part of the memory pool and its
  * statistics. */
@@ -177,12 +197,23 @@ const char *ls_program_step_name(const ls_program *program, size_t index);
 
 /* ---- step ---- */
 
+/* A step of the file, or one that it imports by its own name. The message of LS_ERROR_ARGUMENT
+ * names the step that was meant, else those of the file itself. */
 ls_status ls_step_create(ls_program *program, const char *name, ls_step **step);
+/* Another handle of the step for other arrays, such as those of each layer: with the kernels that
+ * there are, bound as the step is now, so that only what differs has to be. The values of rank-0
+ * parameters that it only reads are the step's own: setting one, on any of the handles, sets it for
+ * all; those that are written are the instance's, and begin at their defaults. In a graph,
+ * ls_graph_update takes over the bindings of each handle. LS_ERROR_UNSUPPORTED of steps with sums
+ * (ls_step_bind_sum). */
+ls_status ls_step_instance(ls_step *step, ls_step **instance);
 void ls_step_destroy(ls_step *step);                /* a graph or feed that holds it keeps it */
 const ls_image *ls_step_image(const ls_step *step); /* its axes and parameters */
 /* Binds an array (or, rank 0, the caller's own device scalar). Checked at once: type, rank, memory;
  * agreement of lengths with what else is bound is checked at the launch, with overlap of written
- * memory. A NULL tensor takes a binding back, a list's too. A launch captured in a graph keeps the
+ * memory. A contiguous array for a list parameter is all of its tensors, one behind the other, cut
+ * as the other lists that are bound say; where all are bound so, each is one tensor. A NULL tensor
+ * takes a binding back, a list's too. A launch captured in a graph keeps the
  * bindings it was captured with. Binding the same lengths again is cheap, the same array free. */
 ls_status ls_step_bind(ls_step *step, const char *parameter, const ls_tensor *tensor);
 /* Binds the tensors of a list parameter, one whose axes depend on another: f32[t, n] of `n of t`.
@@ -266,12 +297,13 @@ typedef struct ls_step_statistics {
     /* time spent getting the code, from the cache or the toolchain */
     double compile_ms;
     int from_cache;
-    uint64_t temporary_bytes; /* memory of its own for what its kernels hand on */
-    uint32_t threads;         /* CPU workers available, or threads per block */
-    uint64_t table_bytes;     /* lengths, pointers and tables of work of lists, on the device */
-    int tuned;                /* launched as `lockstep tune` or ls_step_tune said */
-    uint64_t parts;           /* blocks, or workers on a CPU, of its largest launch */
-    uint64_t work;            /* elements that its phases visit: ls_image_tuning goes by it */
+    uint64_t temporary_bytes;  /* memory of its own for what its kernels hand on */
+    uint32_t threads;          /* CPU workers available, or threads per block */
+    uint64_t table_bytes;      /* lengths, pointers and tables of work of lists, on the device */
+    int tuned;                 /* launched as `lockstep tune` or ls_step_tune said */
+    uint64_t parts;            /* blocks, or workers on a CPU, of its largest launch */
+    uint64_t work;             /* elements that its phases visit: ls_image_tuning goes by it */
+    ls_copy_statistics copies; /* for the step so far: its tables, values that were read */
 } ls_step_statistics;
 ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics);
 
@@ -279,8 +311,9 @@ ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics);
 
 /* Between begin and end, launches on the context are recorded, not run (on a GPU the trainer's own
  * work on the stream too). Steps must be prepared before; binding, copying, setting, waiting and
- * events in between are errors. A call of the context that fails in between spoils the graph:
- * ls_graph_end then fails, says why, and the context is usable again. Rank-0 values are read at
+ * events in between are errors. A call of the context that fails in between, or one of the
+ * thread with a NULL handle, spoils the graph: ls_graph_end then fails with the message of the
+ * first that did, and the context is usable again. Rank-0 values are read at
  * each replay. A graph keeps the steps it launches, also those destroyed meanwhile; the arrays
  * bound must stay where they are.
  *
@@ -295,6 +328,12 @@ ls_status ls_graph_end(ls_context *context, ls_graph **graph);
 ls_status ls_graph_launch(ls_graph *graph);
 /* Replays it so many times, one after another, with one call. */
 ls_status ls_graph_repeat(ls_graph *graph, uint64_t times);
+/* Replays it as long as the bool at `stop`, one byte of the device's memory, is false: it is looked
+ * at ahead of each replay, `most` times at most; a step of the graph sets it, where the loss is not
+ * finite or has not fallen for a while. Returns when that has ended, and *times, which may be NULL,
+ * is how often it was replayed, on failure what is known. On a CPU, and with CUDA 12.4, nobody
+ * waits between the replays; else the host reads the byte each time. */
+ls_status ls_graph_repeat_until(ls_graph *graph, const void *stop, uint64_t most, uint64_t *times);
 /* Takes over the bindings of the graph's steps as they are now, for later replays. Costs nothing
  * where nothing changed; else only the kernels of the steps that changed get new parameters, unless
  * the driver wants the graph instantiated again (statistics count that). Steps are prepared, so
@@ -306,7 +345,7 @@ ls_status ls_graph_update(ls_graph *graph);
 typedef struct ls_graph_statistics {
     /* 1: a graph of the driver's, or on the CPU one job of its workers; 0: launched one by one */
     int native;
-    int loops;         /* 1: ls_graph_repeat was a loop on the device */
+    int loops;         /* 1: ls_graph_repeat or ls_graph_repeat_until was a loop on the device */
     uint64_t launches; /* kernels and host work of Lockstep's in a replay */
     uint64_t nodes;    /* of the driver's graph, the trainer's own work too; else launches */
     uint64_t replays;
@@ -378,8 +417,8 @@ void ls_feed_stats(const ls_feed *feed, ls_feed_statistics *statistics);
  * language's `shuffle` gives (std/data has them ready made), so nothing moves between the launches
  * and a graph needs no new capture. Where they do not fit, batches are gathered on the host in the
  * same order and come through an ls_feed: the step computes the same bits. On a CPU the arrays are
- * read where they lie, a mapped file's too, however large, when they begin on a 16-byte boundary.
- */
+ * read where they lie, a mapped file's too, however large, when they begin on a 16-byte boundary;
+ * ls_split_next then has the kernel fetch the rows of the next two batches. */
 typedef struct ls_dataset ls_dataset;
 typedef struct ls_dataset_array {
     const char *name; /* of the parameter it is for */
@@ -425,7 +464,8 @@ void ls_split_destroy(ls_split *split);
  * `data_count: i64`, `data_seed: i64`, `data_ordered: bool` and `data_streamed: bool`. Where
  * data_streamed is true the arrays are the batch itself. */
 ls_status ls_split_bind(ls_split *split, ls_step *step);
-/* Ahead of every launch or replay: brings the batch, where the data set is not resident. */
+/* Ahead of every launch or replay: brings the batch, where the data set is not resident; asks the
+ * disk for the rows, where steps read them in a mapped file. */
 ls_status ls_split_next(ls_split *split);
 /* The next batch begins at this place, 0 to 2^62: when a training goes on from a checkpoint, or a
  * validation begins anew. The step's own counter is to be set to the same. */
@@ -444,10 +484,11 @@ typedef struct ls_host_work {
 } ls_host_work;
 /* Queues the work after what was launched before and ahead of what comes later; a graph records it
  * like a launch. On the CPU the workers share the items, so `run` must bear several threads at once
- * on different items. On a GPU a thread of the driver does all of them while the stream waits.
- * `run` may call neither Lockstep nor the driver. `work` stays the caller's and must stay as it is
- * until it is done and no graph holds it. LS_ERROR_UNSUPPORTED where the driver has no such call,
- * or records none in a graph: then end the graph, call it, and begin another. */
+ * on different items, each with the floating-point control (rounding, flushing) of the thread that
+ * launches it or the graph. On a GPU a thread of the driver does all of them while the stream
+ * waits. `run` may call neither Lockstep nor the driver. `work` stays the caller's and must stay as
+ * it is until it is done and no graph holds it. LS_ERROR_UNSUPPORTED where the driver has no such
+ * call, or records none in a graph: then end the graph, call it, and begin another. */
 ls_status ls_host_call(ls_context *context, const ls_host_work *work);
 
 /* ---- events: time on the device ---- */
@@ -461,14 +502,16 @@ void ls_event_destroy(ls_event *event);
 /* ---- profile: how long launches take, and what they move ---- */
 
 /* From here to ls_profile_end every launch of the context's steps is timed, kernel by kernel, with
- * events on a GPU and clocks on the CPU, and every replay of a graph as a whole; bits stay the
- * same. Drops what an earlier profile found. Both wait for the device, and so does a launch now and
- * then. */
+ * events on a GPU and clocks on the CPU, and so are copies. A replay of a graph is launched kernel
+ * by kernel for that, so there is a row for each, and one for all of it, which is longer than
+ * without a profile; one with the program's own work is timed as a whole. Bits stay the same. Drops
+ * what an earlier profile found. Both wait for the device, and so does a launch now and then. */
 ls_status ls_profile_begin(ls_context *context);
 /* Fails when something could not be timed, and says what; what could is there all the same. */
 ls_status ls_profile_end(ls_context *context);
 typedef struct ls_profile_row {
-    const char *step;   /* "adamw"; of a replay "graph of adamw", "graph of 3 launches" */
+    /* "adamw"; of a replay "graph of adamw", "graph of 3 launches"; "copy to the device", "host" */
+    const char *step;
     const char *kernel; /* or NULL: the step as a whole, before its kernels */
     const char *file; /* the source, and the line where the step stands there; "" and 0 of graphs */
     uint32_t line;
@@ -482,7 +525,8 @@ typedef struct ls_profile_row {
  * texts are the context's until ls_profile_begin. */
 size_t ls_profile_rows(ls_context *context, ls_profile_row *rows, size_t capacity);
 /* Writes the launches of the profile that ended, the latest 262,144, as a trace for Perfetto or
- * chrome://tracing: a track for the calls and one for the device. A regular file is replaced when
+ * chrome://tracing: a track for the calls, one for the device with its copies, and counters of the
+ * memory in use, of all and by label. A regular file is replaced when
  * the new one is complete, through a symbolic link too; a device or pipe is written to. */
 ls_status ls_profile_trace(ls_context *context, const char *path);
 

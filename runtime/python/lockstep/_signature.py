@@ -292,6 +292,8 @@ class Source:
         return f'import "{self.file}"\n' if text is None else text + "\n"
 
     def options(self) -> CompileOptions:
+        if not self.defines:
+            return CompileOptions()
         lines = (C.c_char_p * len(self.defines))(*(line.encode() for line in self.defines))
         return CompileOptions(defines=lines, define_count=len(self.defines))
 

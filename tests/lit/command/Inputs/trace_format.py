@@ -8,8 +8,12 @@ with open(sys.argv[1], encoding="utf-8") as file:
     trace = json.load(file)
 assert trace["displayTimeUnit"] in ("ms", "ns"), trace["displayTimeUnit"]
 assert all(isinstance(value, str) for value in trace["otherData"].values())
-names, spans = {}, {}
+names, spans, memory = {}, {}, {}
 for event in trace["traceEvents"]:
+    if event["ph"] == "C":
+        assert math.isfinite(event["ts"]) and event["args"]["bytes"] >= 0, event
+        memory.setdefault(event["name"], []).append(event["args"]["bytes"])
+        continue
     assert event["ph"] in ("M", "X") and isinstance(event["name"], str) and event["name"], event
     assert isinstance(event["pid"], int) and isinstance(event["tid"], int), event
     if event["ph"] == "M":
@@ -38,3 +42,5 @@ for events in spans.values():
             assert abs(rate - args["gb_s"]) <= 0.01 * rate + 0.001, (rate, args)
 print("tracks:", ", ".join(sorted(name.split(" ")[0] for name in names.values())))
 print("events:", ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())))
+for name, values in sorted(memory.items()):
+    print(f"{name}: at most {max(values)} bytes")
