@@ -459,9 +459,11 @@ struct ls_step {
     int64_t shard[2]; /* the first tensor and the first element of its draws */
     int64_t *sizes;   /* of the axes; of a ragged one see lengths */
     int64_t *given;   /* of the axes: by ls_step_set_length, or -1 */
-    Lengths *lengths; /* of the axes */
-    int64_t *numbers; /* where the bindings' shapes and strides lie */
-    char *scalars;    /* device memory of the rank-0 parameters, SCALAR_BYTES each */
+    const ls_image_strips *strips; /* of a part whose image has variants of strips; and how long */
+    int64_t strip;                 /* those are that the launches are planned for */
+    Lengths *lengths;              /* of the axes */
+    int64_t *numbers;              /* where the bindings' shapes and strides lie */
+    char *scalars;                 /* device memory of the rank-0 parameters, SCALAR_BYTES each */
     StepSum *sums;
     size_t sum_count;
     Temporaries temporaries;
@@ -554,6 +556,10 @@ bool step_is_ready(const ls_step *step);
 /* step_parts.c: the parts of a step with `for`, and their launches in all iterations. */
 ls_status parts_create(ls_step *step, const char *call, Variant *variants);
 void parts_release(ls_step *step);
+/* Of a part whose image has variants of strips: its sizes become those that the variant is for. */
+void parts_size_for(ls_step *part, const ls_image_variant *variant);
+/* How many times a launch of the part's variant in use does what the image says of it. */
+uint64_t parts_iterations(const ls_step *part);
 /* Of a part whose variant in use iterates: the argument words about that, which come last. */
 size_t parts_iteration_words(const ls_step *part);
 /* From the step's bindings, sizes and temporaries to its launches; `planned`: only pointers differ

@@ -153,6 +153,9 @@ static ls_status bind_part(ls_step *step, const char *call, ls_step *part, const
         part->sizes[a] = own ? step->sizes[a] : 0;
         if (own) part->lengths[a].of = step->lengths[a].of;
     }
+    for (uint32_t v = 0; v < part->image->variant_count && !part->strips; v++)
+        part->strips = part->image->variants[v].strips;
+    if (part->strips) part->sizes[part->strips->all] = step->sizes[part->strips->axis];
     part->sized = true;
     if (!planned) part->tabled = part->planned = false;
     for (uint32_t i = 0; i < part->image->parameter_count; i++) {
@@ -176,12 +179,44 @@ static bool iterates(const ls_step *part) {
     return part->image->variants[part->chosen].iterates;
 }
 
+void parts_size_for(ls_step *part, const ls_image_variant *variant) {
+    const ls_image_strips *strips = part->strips;
+    if (!strips) return;
+    const int64_t length = part->sizes[strips->all];
+    part->sizes[strips->axis] = length;
+    part->sizes[strips->begin] = 0;
+    if (!variant->strips) return;
+    const int64_t strip = ls_image_strip(variant, length, step_value, part);
+    part->sizes[strips->axis] = strip;
+    part->sizes[strips->begin] = strip ? (length + strip - 1) / strip : 0;
+}
+
+static uint32_t loop_axis(const ls_step *part) {
+    return part->owner->image->loops[row_of(part)->loop - 1].axis;
+}
+
+uint64_t parts_iterations(const ls_step *part) {
+    return part->owner && iterates(part) ? (uint64_t)part->owner->sizes[loop_axis(part)] : 1;
+}
+
+static bool has_axis(const ls_image_parameter *row, uint32_t axis) {
+    bool found = false;
+    for (uint32_t k = 0; k < row->rank; k++) found |= row->axes[k] == axis;
+    return found;
+}
+
+/* Whether the kernels take the bytes between the strips' coordinates of the array. */
+static bool has_strips(const ls_step *part, uint32_t parameter) {
+    const ls_image_strips *strips = part->image->variants[part->chosen].strips;
+    return strips && has_axis(&part->image->parameters[parameter], strips->axis);
+}
+
 size_t parts_iteration_words(const ls_step *part) {
     const ls_image_part *row = row_of(part);
-    const uint32_t axis = part->owner->image->loops[row->loop - 1].axis;
+    const uint32_t axis = loop_axis(part);
     size_t count = 1;
     for (uint32_t p = 0; p < part->image->parameter_count; p++)
-        count += row->views[p].fixed >> axis & 1;
+        count += (row->views[p].fixed >> axis & 1) + has_strips(part, p);
     return count;
 }
 
@@ -195,7 +230,8 @@ typedef struct Unroll {
     int64_t at[LS_AXES_MAX]; /* the coordinates, by axis */
 } Unroll;
 
-/* The words before `end`: the iterations, and the bytes between slices. */
+/* The words before `end`: the iterations, and the bytes between slices, and between coordinates of
+ * the axis of strips. */
 static void add_iterations(const ls_step *step, const ls_step *part, const ls_image_part *row,
                            uint64_t *end) {
     const uint32_t axis = step->image->loops[row->loop - 1].axis;
@@ -205,6 +241,11 @@ static void add_iterations(const ls_step *step, const ls_step *part, const ls_im
         if (!(row->views[p].fixed >> axis & 1)) continue;
         const Source source = source_of(step, part, p, &row->views[p]);
         *word++ = (uint64_t)(source.strides[axis] * source.element);
+    }
+    for (uint32_t p = 0; p < part->image->parameter_count; p++) {
+        if (!has_strips(part, p)) continue;
+        const Source source = source_of(step, part, p, &row->views[p]);
+        *word++ = (uint64_t)(source.strides[part->strips->axis] * source.element);
     }
 }
 

@@ -128,6 +128,11 @@ typedef struct Iteration {
     bool reverse;
     const bool *moves;   /* by parameter: a slice along the axis */
     const bool *changes; /* by parameter: the part stores to its array, perhaps by another view */
+    /* strips.c: the axis whose strips no iteration crosses, or -1; then the axes whose lengths are
+     * where the strip at hand begins, and of all strips together. */
+    int strip;
+    uint32_t begin, all;
+    const char *why; /* there is no such axis; NULL: there is */
 } Iteration;
 
 typedef struct Function { /* one step in IR form */
@@ -327,6 +332,8 @@ ValueId formula_build(Function *f, const Formula *formula, const ValueId names[2
 
 /* derive.c: replaces GRAD by its adjoint values; afterwards no GRAD, MARK or STOP_GRADIENT is left.
  * simplify.c: rewrite rules, none of which changes a bit; drops what no store needs.
+ * strips.c: the part of a `for` in terms of a strip of an axis that nothing crosses; f itself where
+ * there is none.
  * touched.c: which rows indices name; compact.c: scatters into no more rows than have elements;
  * each f itself where there is nothing to do.
  * gather.c: afterwards the source of every GATHER is a PARAMETER, a reduction, a SCAN or a SCATTER;
@@ -338,6 +345,9 @@ Function *simplify(Function *f);
 Function *find_touched(Function *f);
 Function *compact(Function *f);
 Function *gather(Function *f);
+Function *strip_mine(Function *f);
+/* Whether the part of every array that a strip has is contiguous where the array is. */
+bool strips_are_contiguous(const Function *f, uint32_t axis);
 /* whether the list's indices of these axes are in range; 0 when it lists none of them */
 ValueId gather_in_range(Function *f, ValueId list, AxisSet axes);
 

@@ -393,7 +393,12 @@ static void find_iteration(Lowering *l, size_t number) {
             changes[i] |=
                 part->views[k].array == part->views[i].array && f->parameters[k].role != LS_IN;
     }
-    *iteration = (Iteration){loop->axis, s->place[loop->axis], loop->reverse, moves, changes};
+    *iteration = (Iteration){.axis = loop->axis,
+                             .place = s->place[loop->axis],
+                             .reverse = loop->reverse,
+                             .moves = moves,
+                             .changes = changes,
+                             .strip = -1};
     f->iteration = iteration;
 }
 

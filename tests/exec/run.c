@@ -21,7 +21,7 @@ enum { SPARING = LAYOUT_COUNT, STEPS };
 /* What an image, or one of a part of it, says of its variants. */
 typedef struct Limits {
     const ls_image *image;
-    uint64_t work[VARIANTS], block[VARIANTS];
+    uint64_t work[VARIANTS], block[VARIANTS], strip[VARIANTS];
 } Limits;
 
 typedef struct Run { /* one step at one size with one fill */
@@ -348,34 +348,40 @@ static bool read_back(Run *run, ls_context *context, ls_step *step, Layout layou
 
 static const char *const layout_names[] = {"dense", "pitched", "strided"};
 
-/* Whether arrays of the layout may run the variant, and it is one of that layout's own. */
-static bool suits(const ls_image_variant *variant, Layout layout) {
+/* Whether arrays of the layout may run the variant, and it is one of that layout's own: what stands
+ * before those for contiguous arrays is tried first for these. */
+static bool suits(const ls_image *image, uint32_t number, Layout layout) {
     static const ls_image_layout own[] = {[LAYOUT_DENSE] = LS_LAYOUT_DENSE,
                                           [LAYOUT_PITCHED] = LS_LAYOUT_PITCHED,
                                           [LAYOUT_STRIDED] = LS_LAYOUT_STRIDED};
-    return variant->layout == own[layout];
+    bool first = layout == LAYOUT_DENSE;
+    for (uint32_t v = 0; v <= number; v++) first &= image->variants[v].layout != LS_LAYOUT_DENSE;
+    return first || image->variants[number].layout == own[layout];
 }
 
 static uint32_t variants_of(const ls_image *image, Layout layout) {
     uint32_t count = 0;
-    for (uint32_t v = 0; v < image->variant_count; v++) count += suits(&image->variants[v], layout);
+    for (uint32_t v = 0; v < image->variant_count; v++) count += suits(image, v, layout);
     return count;
 }
 
 /* Every variant has its turn, which the runtime alone would not give it at these sizes: those
  * before it are taken out of the runtime's choice, and its conditions hold whatever the sizes,
  * unless it would be wrong elsewhere.
- * Every other time blocks that wait for each other do so however little there is to do. The image's
+ * Every other time blocks that wait for each other do so however little there is to do, and strips
+ * are as short as they can be. The image's
  * tables are memory of the loaded program. */
 static void choose_variant(const Limits *limits, Layout layout, uint32_t turn, bool waits) {
     const ls_image *image = limits->image;
     ls_image_variant *variants = (ls_image_variant *)(uintptr_t)image->variants;
     turn %= variants_of(image, layout) + !variants_of(image, layout);
     for (uint32_t v = 0; v < image->variant_count && v < VARIANTS; v++) {
-        const bool before = suits(&variants[v], layout) && turn > 0;
+        const bool before = suits(image, v, layout) && turn > 0;
         turn -= before;
         variants[v].work_limit = before ? 0 : limits->work[v];
         variants[v].one_block_limit = waits ? 0 : limits->block[v];
+        if (variants[v].strips)
+            ((ls_image_strips *)(uintptr_t)variants[v].strips)->work = waits ? 1 : limits->strip[v];
         for (uint32_t i = 0; i < variants[v].condition_count; i++) {
             ls_image_condition *c = (ls_image_condition *)(uintptr_t)&variants[v].conditions[i];
             if (c->required) continue;
@@ -519,6 +525,8 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
         for (uint32_t v = 0; v < limits[i].image->variant_count && v < VARIANTS; v++) {
             limits[i].work[v] = limits[i].image->variants[v].work_limit;
             limits[i].block[v] = limits[i].image->variants[v].one_block_limit;
+            if (limits[i].image->variants[v].strips)
+                limits[i].strip[v] = limits[i].image->variants[v].strips->work;
         }
     }
     uint32_t turns[LAYOUT_COUNT] = {(uint32_t)random_bits(state) % 64,
