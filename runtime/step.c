@@ -115,7 +115,8 @@ static ls_status check_image(ls_context *context, const ls_image *image) {
         size_t words = image->axis_count + (size_t)image->parameter_count +
                        variant->temporary_count + 2 * (size_t)variant->table_count +
                        (image->draws ? 2 : 0) +
-                       (variant->iterates ? 1 + 2 * (size_t)image->parameter_count : 0);
+                       (size_t)variant->iterates * (1 + (size_t)image->parameter_count) +
+                       (variant->strips ? image->parameter_count : 0);
         if (variant->layout == LS_LAYOUT_STRIDED)
             for (uint32_t p = 0; p < image->parameter_count; p++)
                 words += image->parameters[p].rank;

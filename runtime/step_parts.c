@@ -175,8 +175,24 @@ static const ls_image_part *row_of(const ls_step *part) {
     return &step->image->parts[number];
 }
 
-static bool iterates(const ls_step *part) {
+/* Of how many loops around the part a launch runs all iterations. */
+static uint32_t iterates(const ls_step *part) {
     return part->image->variants[part->chosen].iterates;
+}
+
+/* The loop that is `number` loops further out than the one around the part, counted from 0. */
+static const ls_image_loop *loop_around(const ls_image *image, uint32_t loop, uint32_t number) {
+    while (number-- > 0) loop = image->loops[loop - 1].outer;
+    return &image->loops[loop - 1];
+}
+
+/* The axes of the loops that a launch runs. */
+static uint32_t iterated_axes(const ls_step *part) {
+    const ls_image *image = part->owner->image;
+    uint32_t axes = 0;
+    for (uint32_t i = 0; i < iterates(part); i++)
+        axes |= 1u << loop_around(image, row_of(part)->loop, i)->axis;
+    return axes;
 }
 
 void parts_size_for(ls_step *part, const ls_image_variant *variant) {
@@ -191,12 +207,13 @@ void parts_size_for(ls_step *part, const ls_image_variant *variant) {
     part->sizes[strips->begin] = strip ? (length + strip - 1) / strip : 0;
 }
 
-static uint32_t loop_axis(const ls_step *part) {
-    return part->owner->image->loops[row_of(part)->loop - 1].axis;
-}
-
 uint64_t parts_iterations(const ls_step *part) {
-    return part->owner && iterates(part) ? (uint64_t)part->owner->sizes[loop_axis(part)] : 1;
+    uint64_t count = 1;
+    if (!part->owner) return 1;
+    const uint32_t axes = iterated_axes(part);
+    for (uint32_t a = 0; a < part->owner->image->axis_count; a++)
+        if (axes >> a & 1) count *= (uint64_t)part->owner->sizes[a];
+    return count;
 }
 
 static bool has_axis(const ls_image_parameter *row, uint32_t axis) {
@@ -213,10 +230,10 @@ static bool has_strips(const ls_step *part, uint32_t parameter) {
 
 size_t parts_iteration_words(const ls_step *part) {
     const ls_image_part *row = row_of(part);
-    const uint32_t axis = loop_axis(part);
-    size_t count = 1;
+    const uint32_t axes = iterated_axes(part);
+    size_t count = iterates(part);
     for (uint32_t p = 0; p < part->image->parameter_count; p++)
-        count += (row->views[p].fixed >> axis & 1) + has_strips(part, p);
+        count += (size_t)__builtin_popcount(row->views[p].fixed & axes) + has_strips(part, p);
     return count;
 }
 
@@ -234,13 +251,16 @@ typedef struct Unroll {
  * the axis of strips. */
 static void add_iterations(const ls_step *step, const ls_step *part, const ls_image_part *row,
                            uint64_t *end) {
-    const uint32_t axis = step->image->loops[row->loop - 1].axis;
+    const uint32_t axes = iterated_axes(part);
     uint64_t *word = end - parts_iteration_words(part);
-    *word++ = (uint64_t)step->sizes[axis];
+    for (uint32_t i = iterates(part); i-- > 0;)
+        *word++ = (uint64_t)step->sizes[loop_around(step->image, row->loop, i)->axis];
     for (uint32_t p = 0; p < part->image->parameter_count; p++) {
-        if (!(row->views[p].fixed >> axis & 1)) continue;
+        const uint32_t moves = row->views[p].fixed & axes;
+        if (!moves) continue;
         const Source source = source_of(step, part, p, &row->views[p]);
-        *word++ = (uint64_t)(source.strides[axis] * source.element);
+        for (uint32_t a = 0; a < step->image->axis_count; a++)
+            if (moves >> a & 1) *word++ = (uint64_t)(source.strides[a] * source.element);
     }
     for (uint32_t p = 0; p < part->image->parameter_count; p++) {
         if (!has_strips(part, p)) continue;
@@ -287,6 +307,21 @@ static uint32_t loop_in(const ls_image *image, uint32_t part, uint32_t around) {
     return loop == around ? 0 : loop;
 }
 
+/* Whether a launch of the part runs all iterations of the loop, from its first coordinates on: it
+ * does, as far in as there are any. */
+static bool runs_all(Unroll *u, uint32_t part, uint32_t loop) {
+    const ls_image *image = u->step->image;
+    const uint32_t count = iterates(u->step->parts[part]);
+    bool found = false, any = true;
+    for (uint32_t i = 0; i < count && !found; i++) {
+        const ls_image_loop *row = loop_around(image, image->parts[part].loop, i);
+        found = row == &image->loops[loop - 1];
+        any &= u->step->sizes[row->axis] > 0;
+        u->at[row->axis] = 0;
+    }
+    return found && any;
+}
+
 /* Those parts of the loop `around` (0: the step), once. A loop of many iterations has many
  * launches, and the recursion is as deep as loops stand in each other. */
 static void add_parts(Unroll *u, uint32_t first, uint32_t end, uint32_t around) {
@@ -301,9 +336,7 @@ static void add_parts(Unroll *u, uint32_t first, uint32_t end, uint32_t around) 
         while (next < end && loop_in(image, next, around) == loop) next++;
         const ls_image_loop *row = &image->loops[loop - 1];
         const int64_t length = u->step->sizes[row->axis];
-        if (next == i + 1 && image->parts[i].loop == loop && iterates(u->step->parts[i]) &&
-            length) {
-            u->at[row->axis] = 0; /* one launch for all */
+        if (next == i + 1 && runs_all(u, i, loop)) { /* one launch for all */
             add_part(u, i);
             continue;
         }

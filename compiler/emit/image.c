@@ -39,13 +39,7 @@ static void name_arguments(Emitter *e) {
         e->size_name[i] = names_made(e, arena_printf(e->arena, "size_%s", f->axes[i].name));
     for (size_t i = 0; i < e->plan->array_count; i++)
         e->field_name[i] = names_array(e, (uint32_t)i);
-    e->step_name = arena_alloc(e->arena, (f->parameter_count + 1) * sizeof *e->step_name);
-    if (e->iterates) e->iterations_name = names_made(e, "iterations");
-    e->strip_name = arena_alloc(e->arena, (f->parameter_count + 1) * sizeof *e->strip_name);
-    for (size_t i = 0; e->iterates && i < f->parameter_count; i++) {
-        e->step_name[i] = names_made(e, arena_printf(e->arena, "%s_step", e->field_name[i]));
-        e->strip_name[i] = names_made(e, arena_printf(e->arena, "%s_strip", e->field_name[i]));
-    }
+    if (e->iterates) emit_name_iterations(e);
     for (size_t i = 0; i < e->plan->array_count; i++)
         for (size_t axis = 0; axis < f->axis_count; axis++)
             e->stride_name[i * LS_AXES_MAX + axis] = names_made(
@@ -206,7 +200,8 @@ size_t emit_words_bound(const Plan *plan) {
     for (size_t i = 0; i < plan->phase_count; i++) words += 5 + 6 * plan->phases[i].reduction_count;
     for (size_t i = 0; i < f->parameter_count; i++)
         words += (size_t)__builtin_popcount(f->parameters[i].declared);
-    if (f->iteration) words += 1 + 2 * f->parameter_count;
+    if (f->iteration)
+        words += f->iteration->loop_count + (f->iteration->loop_count + 1) * f->parameter_count;
     size_t kernels = 0;
     for (size_t i = 0; i < plan->grouping_count; i++)
         if (plan->groupings[i].count > kernels) kernels = plan->groupings[i].count;
@@ -444,7 +439,7 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
         .kernels = table,
         .traffic = traffic,
         .source = module_text(e, phases.data, kernels.data, how),
-        .iterates = e->iterates,
+        .iterates = e->iterates ? e->f->iteration->loop_count : 0,
         .strips = emit_strip_row(e),
     };
     add_conditions(e, variant, &grouping, made, rows, nests);

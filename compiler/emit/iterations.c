@@ -14,23 +14,45 @@ static bool has_strips(const Emitter *e, size_t parameter) {
     return e->strips && (e->f->parameters[parameter].axes >> e->f->iteration->strip & 1);
 }
 
-uint32_t emit_iteration_words(const Emitter *e, Text *out) {
-    uint32_t words = 1;
-    if (!e->iterates) return 0;
-    if (out) text_printf(out, "    i64 %s;\n", e->iterations_name);
-    for (size_t i = 0; i < e->f->parameter_count; i++) {
-        if (!e->f->iteration->moves[i]) continue;
-        words++;
-        if (out)
-            text_printf(out, "    i64 %s; /* bytes from one slice to the next */\n",
-                        e->step_name[i]);
+void emit_name_iterations(Emitter *e) {
+    const Function *f = e->f;
+    const Iteration *iteration = f->iteration;
+    const size_t count = f->parameter_count + 1;
+    e->iterations_name = arena_alloc(e->arena, iteration->loop_count * sizeof(char *));
+    e->step_name = arena_alloc(e->arena, count * LS_AXES_MAX * sizeof(char *));
+    e->strip_name = arena_alloc(e->arena, count * sizeof(char *));
+    for (uint32_t l = 0; l < iteration->loop_count; l++)
+        e->iterations_name[l] = names_made(e, "iterations");
+    for (size_t i = 0; i < f->parameter_count; i++) {
+        for (uint32_t a = 0; a < f->axis_count; a++)
+            if (iteration->moves[i] >> a & 1)
+                e->step_name[i * LS_AXES_MAX + a] =
+                    names_made(e, arena_printf(e->arena, "%s_step", e->field_name[i]));
+        e->strip_name[i] = names_made(e, arena_printf(e->arena, "%s_strip", e->field_name[i]));
     }
-    for (size_t i = 0; i < e->f->parameter_count; i++) {
+}
+
+uint32_t emit_iteration_words(const Emitter *e, Text *out) {
+    const Iteration *iteration = e->f->iteration;
+    uint32_t words = 0;
+    for (uint32_t l = 0; e->iterates && l < iteration->loop_count; l++, words++)
+        if (out)
+            text_printf(out, "    i64 %s; /* along %s */\n", e->iterations_name[l],
+                        e->f->axes[iteration->loops[l].axis].name);
+    for (size_t i = 0; e->iterates && i < e->f->parameter_count; i++)
+        for (uint32_t a = 0; a < e->f->axis_count; a++) {
+            if (!(iteration->moves[i] >> a & 1)) continue;
+            words++;
+            if (out)
+                text_printf(out, "    i64 %s; /* bytes from one slice to the next along %s */\n",
+                            e->step_name[i * LS_AXES_MAX + a], e->f->axes[a].name);
+        }
+    for (size_t i = 0; e->iterates && i < e->f->parameter_count; i++) {
         if (!has_strips(e, i)) continue;
         words++;
         if (out)
             text_printf(out, "    i64 %s; /* bytes from one %s to the next */\n", e->strip_name[i],
-                        e->f->axes[e->f->iteration->strip].name);
+                        e->f->axes[iteration->strip].name);
     }
     return words;
 }
@@ -40,26 +62,50 @@ static void move(Emitter *e, Text *out, size_t parameter, bool slices) {
     const Parameter *p = &e->f->parameters[parameter];
     const Iteration *iteration = e->f->iteration;
     const char *constant = p->role == LS_IN ? "const " : "", *name = e->field_name[parameter];
-    if (iteration->moves[parameter] != slices || (!slices && !has_strips(e, parameter))) return;
+    if ((iteration->moves[parameter] != 0) != slices || (!slices && !has_strips(e, parameter)))
+        return;
     text_printf(out, "turn.%s = (%s%s *)((%su8 *)given->%s", name, constant,
                 type_info[p->type].c_name, constant, name);
-    if (slices) text_printf(out, " + place * given->%s", e->step_name[parameter]);
+    for (uint32_t l = 0; l < iteration->loop_count; l++)
+        if (iteration->moves[parameter] >> iteration->loops[l].axis & 1)
+            text_printf(out, " + turn.%s * given->%s", e->size_name[iteration->loops[l].place],
+                        e->step_name[parameter * LS_AXES_MAX + iteration->loops[l].axis]);
     if (has_strips(e, parameter))
         text_printf(out, " + turn.%s * given->%s", e->size_name[iteration->begin],
                     e->strip_name[parameter]);
     text_puts(out, ");\n");
 }
 
+/* The number of all iterations. */
+static const char *total(const Emitter *e) {
+    Text text = text_open(e->arena);
+    for (uint32_t l = 0; l < e->f->iteration->loop_count; l++)
+        text_printf(&text, "%sgiven->%s", l ? " * " : "", e->iterations_name[l]);
+    return text.data;
+}
+
+/* turn.t_place = ...: the coordinate of one loop in the iteration; of several the last is the
+ * fastest. */
+static void place(Emitter *e, Text *out, uint32_t number) {
+    const IterationLoop *loop = &e->f->iteration->loops[number];
+    Text at = text_open(e->arena);
+    const bool first = number == 0, last = number + 1 == e->f->iteration->loop_count;
+    text_puts(&at, "iteration");
+    for (uint32_t l = number + 1; l < e->f->iteration->loop_count; l++)
+        text_printf(&at, " / given->%s", e->iterations_name[l]);
+    if (!first) text_printf(&at, " %% given->%s", e->iterations_name[number]);
+    text_printf(out, "turn.%s = ", e->size_name[loop->place]);
+    if (loop->reverse)
+        text_printf(out, first && last ? "given->%s - 1 - %s;\n" : "given->%s - 1 - (%s);\n",
+                    e->iterations_name[number], at.data);
+    else
+        text_printf(out, "%s;\n", at.data);
+}
+
 /* The loop's head, and the arguments of one iteration. */
 static void open_iterations(Emitter *e, Text *out) {
-    const Iteration *iteration = e->f->iteration;
-    const char *count = arena_printf(e->arena, "given->%s", e->iterations_name);
-    text_printf(out, "for (i64 iteration = 0; iteration < %s; iteration++) {\n", count);
-    if (iteration->reverse)
-        text_printf(out, "const i64 place = %s - 1 - iteration;\n", count);
-    else
-        text_puts(out, "const i64 place = iteration;\n");
-    text_printf(out, "turn.%s = place;\n", e->size_name[iteration->place]);
+    text_printf(out, "for (i64 iteration = 0; iteration < %s; iteration++) {\n", total(e));
+    for (uint32_t l = 0; l < e->f->iteration->loop_count; l++) place(e, out, l);
     for (size_t i = 0; i < e->f->parameter_count; i++) move(e, out, i, true);
 }
 
@@ -75,8 +121,8 @@ const char *emit_iterations(Emitter *e, const char *sizes, const char *calls) {
     open_iterations(e, &text);
     text_printf(&text, "%s%s", sizes, calls);
     if (e->target->together_limit)
-        text_printf(&text, "if (iteration + 1 < given->%s) ls_wait_for_blocks(a->%s);\n",
-                    e->iterations_name, e->waiting_name);
+        text_printf(&text, "if (iteration + 1 < %s) ls_wait_for_blocks(a->%s);\n", total(e),
+                    e->waiting_name);
     text_puts(&text, "}\n");
     return text.data;
 }
@@ -129,7 +175,10 @@ void emit_strip_items(Emitter *e, ls_image_kernel *row) {
         row->tiles = plan_extent(e->f, 1, most);
         row->tiles.factor[0].divide = 32;
     } else { /* elements */
-        row->tiles = plan_extent(e->f, 1, most | (AxisSet)1 << iteration->axis);
+        AxisSet all = most;
+        for (uint32_t l = 0; l < iteration->loop_count; l++)
+            all |= (AxisSet)1 << iteration->loops[l].axis;
+        row->tiles = plan_extent(e->f, 1, all);
     }
 }
 

@@ -122,12 +122,17 @@ typedef struct CFunction {
     size_t call_count;
 } CFunction;
 
-/* Of a part that is all of a loop's body: what one launch needs to run all iterations. */
-typedef struct Iteration {
+/* Of a part that is all of a loop's body, or of several loops in each other: what one launch needs
+ * to run all iterations. */
+typedef struct IterationLoop {
     uint32_t axis, place; /* the loop's axis; the one whose length is the coordinate */
     bool reverse;
-    const bool *moves;   /* by parameter: a slice along the axis */
-    const bool *changes; /* by parameter: the part stores to its array, perhaps by another view */
+} IterationLoop;
+typedef struct Iteration {
+    const IterationLoop *loops; /* the outermost first */
+    uint32_t loop_count;
+    const AxisSet *moves; /* by parameter: the axes of the loops along which it is a slice */
+    const bool *changes;  /* by parameter: the part stores to its array, perhaps by another view */
     /* strips.c: the axis whose strips no iteration crosses, or -1; then the axes whose lengths are
      * where the strip at hand begins, and of all strips together. */
     int strip;

@@ -62,13 +62,13 @@ static void count(SequenceReport *r) {
         const char **sizes = part_sizes(r, s->parts[i].function, &size_count);
         r->parts[i] = report_open(r->c, r->step->first_part + i, r->options, sizes, size_count);
         const Report *part = &r->parts[i];
-        const bool iterates = part->image->variants[part->variant].iterates;
+        uint32_t iterates = part->image->variants[part->variant].iterates;
         r->times[i] = r->turns[i] = 1;
         for (uint32_t loop = s->parts[i].loop; loop; loop = s->loops[loop - 1].outer) {
             const double length = (double)plan_sizes_length(&r->sizes, s->loops[loop - 1].axis, 0);
-            const bool inside = iterates && loop == s->parts[i].loop && length > 0;
             r->turns[i] *= length;
-            r->times[i] *= inside ? 1 : length;
+            r->times[i] *= iterates && length > 0 ? 1 : length;
+            iterates -= iterates > 0;
         }
         r->launches += r->times[i] * (double)r->parts[i].kernel_count;
         r->moved += r->turns[i] * r->parts[i].moved;

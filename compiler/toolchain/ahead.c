@@ -374,12 +374,12 @@ static const char *variants(Ahead *a, const AheadImage *of) {
         text_printf(
             &text,
             ", %s, %u, %s, %lluu, %lluu, %u, %s, %u, %s,\n     NULL, NULL, %zuu, %s, %u, %s, "
-            "%u, %s, %s, 0, %s, %zuu%s%s},\n",
+            "%u, %s, %s, 0, %s, %zuu, %u%s},\n",
             layout_names[variant->layout], variant->work_count, work,
             (unsigned long long)variant->work_limit, (unsigned long long)variant->one_block_limit,
             variant->temporary_count, temporary, variant->kernel_count, kernel, code.size,
             code.functions, variant->table_count, items, variant->condition_count, condition,
-            traffic, code.packed, code.at, variant->iterates ? ", 1" : "", strips(a, variant));
+            traffic, code.packed, code.at, variant->iterates, strips(a, variant));
     }
     return table(a, "ls_image_variant", "variants", text.data);
 }

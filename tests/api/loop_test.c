@@ -6,7 +6,7 @@
 
 static const char source[] =
     "step sums[t, k, u = 1, b](x: f32[t, b], inout s: f32[b], out y: f32[t, b],\n"
-    "                   inout ticks: i64 = 0) {\n"
+    "                   inout ticks: i64 = 0, inout turns: i64 = 0) {\n"
     "    for t {\n"
     "        s = s * 2 + x\n"
     "        y = s + sum[b](s)\n"
@@ -15,6 +15,7 @@ static const char source[] =
     "        for u {\n"
     "            ticks += index(k)\n"
     "        }\n"
+    "        turns += 1\n"
     "    }\n"
     "}\n";
 
@@ -107,7 +108,7 @@ static void graphs(void **state) {
     bind(&l, "y", y[0], 2, shape);
     EXPECT_OK(l.context, ls_step_set_length(l.step, "k", 3));
     EXPECT_OK(l.context, ls_step_stats(l.step, &statistics));
-    assert_int_equal(statistics.launches, 1 + 3); /* one for all of t, one for each of k */
+    assert_int_equal(statistics.launches, 1 + 6); /* one for all of t, two for each of k */
     EXPECT_OK(l.context, ls_graph_begin(l.context));
     EXPECT_OK(l.context, ls_step_launch(l.step));
     EXPECT_OK(l.context, ls_graph_end(l.context, &graph));

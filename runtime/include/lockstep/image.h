@@ -256,9 +256,9 @@ typedef struct ls_image_strips {
  * - if layout is not LS_LAYOUT_DENSE: for each parameter in order, rank strides in elements (i64);
  * 0 for lists, whose tensors are always contiguous: there this layout only drops the alignment;
  * - if the image draws: the first tensor and the first element of its draws (i64; ls_step_shard);
- * - if the variant iterates: how many iterations there are, and for each parameter whose view has
- *   the loop's axis among its fixed ones, in order, the bytes from one slice to the next (i64);
- *   data pointers of these are to the slice at 0 then;
+ * - if the variant iterates: how many iterations each of its loops has, the outermost first, and
+ * for each parameter, and each axis of these loops among its view's fixed ones, in order, the bytes
+ *   from one slice to the next (i64); data pointers are to the slice at 0 of these axes then;
  * - if it has strips: for each parameter with their axis, in order, the bytes from one coordinate
  *   of it to the next (i64).
  *
@@ -296,7 +296,9 @@ typedef struct ls_image_variant {
     /* instead of `code`: where its code_size bytes are among those of several variants */
     const ls_image_packed *packed;
     size_t packed_at;
-    uint32_t iterates; /* of a part that is all of a loop's body: one launch runs all iterations */
+    /* Of a part that is all of a loop's body: of how many loops around it, each in the next, one
+     * launch runs all iterations. */
+    uint32_t iterates;
     const ls_image_strips *strips; /* or NULL */
 } ls_image_variant;
 
