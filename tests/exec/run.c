@@ -83,28 +83,6 @@ static bool must_hold(const Run *run) {
     return true;
 }
 
-static bool interpret_all(Run *run, const Function *function) {
-    void *data[PARAMETERS];
-    const uint32_t count = run->image->parameter_count;
-    bool ok = true;
-    for (uint32_t i = 0; i < count; i++) {
-        data[i] = run->arrays[i].expected;
-        if (run->arrays[i].list) data[i] = tensor_pointers(&run->arrays[i], data[i]);
-    }
-    const Oracle *oracle = &run->runner->oracle;
-    for (int launch = 0; ok && oracle->sequence && launch < run->directives->launches; launch++)
-        ok = interpret_sequence(oracle->sequence, oracle->parts,
-                                (const int64_t *const *)run->sizes->of, data,
-                                run->directives->shard);
-    for (int launch = 0; ok && !oracle->sequence && launch < run->directives->launches; launch++)
-        ok = interpret(function, (const int64_t *const *)run->sizes->of, data,
-                       run->directives->shard);
-    if (!ok) printf("  the interpreter refused %s\n", run->image->step);
-    for (uint32_t i = 0; i < count; i++)
-        if (run->arrays[i].list) free(data[i]);
-    return ok && must_hold(run);
-}
-
 /* ---- nests ---- */
 
 typedef struct NestsUser {
@@ -137,6 +115,16 @@ static bool compare_nests(void *user, const char *way) {
     return true;
 }
 
+static void count_nests(Runner *runner, const NestsJob *job, bool ok) {
+    runner->runs += job->ran;
+    runner->scheduled += job->scheduled;
+    runner->rows += job->rows;
+    runner->not_rows += job->not_rows;
+    runner->ran_rows += job->ran_rows;
+    runner->unscheduled += job->unscheduled;
+    runner->mismatches += !ok;
+}
+
 /* The plan as nests on the host, instead of kernels on a device. */
 static bool run_nests(Run *run) {
     NestsUser user = {.run = run};
@@ -159,18 +147,86 @@ static bool run_nests(Run *run) {
                     .user = &user,
                     .made = &run->runner->nests_made};
     const bool ok = nests_run(&job);
-    run->runner->runs += job.ran;
-    run->runner->scheduled += job.scheduled;
-    run->runner->rows += job.rows;
-    run->runner->not_rows += job.not_rows;
-    run->runner->ran_rows += job.ran_rows;
-    run->runner->unscheduled += job.unscheduled;
-    run->runner->mismatches += !ok;
+    count_nests(run->runner, &job, ok);
     for (uint32_t i = 0; i < count; i++) {
         if (run->arrays[i].list) free(user.data[i]);
         free(user.results[i]);
     }
     return ok;
+}
+
+/* ---- the nests of a part of a step with `for` ---- */
+
+typedef struct PartUser {
+    const Run *run;
+    const PartRun *part;
+} PartUser;
+
+static void reset_part(void *user) {
+    sequence_reset(((const PartUser *)user)->part);
+}
+
+static bool compare_part(void *user, const char *way) {
+    const PartUser *u = user;
+    const int differs = sequence_differs(u->part);
+    if (differs < 0) return true;
+    const Function *f = u->run->runner->oracle.parts[u->part->number];
+    printf("  FAILED %s:%s, %s inputs, nests of %s: %s differs\n", u->run->program->name, f->name,
+           fill_names[u->run->fill], way, f->parameters[differs].name);
+    return false;
+}
+
+/* The lengths that a part has as it is planned, where it says which strip it is for: all of it. */
+static bool run_part_nests(void *user, const PartRun *part) {
+    static const int64_t begin = 0;
+    Run *run = user;
+    Oracle *oracle = &run->runner->oracle;
+    const Function *f = oracle->planned[part->number];
+    const int64_t *sizes[LS_AXES_MAX];
+    PartUser own = {run, part};
+    memcpy(sizes, part->sizes, sizeof sizes);
+    if (f->iteration && f->iteration->strip >= 0) {
+        sizes[f->iteration->begin] = &begin;
+        sizes[f->iteration->all] = sizes[f->iteration->strip];
+    }
+    NestsJob job = {.function = f,
+                    .sizes = sizes,
+                    .data = part->data,
+                    .first = run->directives->shard,
+                    .launches = 1,
+                    .transformed = run->fill == FILL_NORMAL,
+                    .seed = run->runner->seed,
+                    .reset = reset_part,
+                    .compare = compare_part,
+                    .user = &own,
+                    .made = &oracle->nests_made[part->number]};
+    const bool ok = nests_run(&job);
+    count_nests(run->runner, &job, ok);
+    return ok;
+}
+
+/* ---- what is expected ---- */
+
+static bool interpret_all(Run *run, const Function *function) {
+    void *data[PARAMETERS];
+    const uint32_t count = run->image->parameter_count;
+    bool ok = true;
+    for (uint32_t i = 0; i < count; i++) {
+        data[i] = run->arrays[i].expected;
+        if (run->arrays[i].list) data[i] = tensor_pointers(&run->arrays[i], data[i]);
+    }
+    const Oracle *oracle = &run->runner->oracle;
+    for (int launch = 0; ok && oracle->sequence && launch < run->directives->launches; launch++)
+        ok = interpret_watched(oracle->sequence, oracle->parts,
+                               (const int64_t *const *)run->sizes->of, data, run->directives->shard,
+                               run->runner->nests && launch == 0 ? run_part_nests : NULL, run);
+    for (int launch = 0; ok && !oracle->sequence && launch < run->directives->launches; launch++)
+        ok = interpret(function, (const int64_t *const *)run->sizes->of, data,
+                       run->directives->shard);
+    if (!ok) printf("  the interpreter refused %s\n", run->image->step);
+    for (uint32_t i = 0; i < count; i++)
+        if (run->arrays[i].list) free(data[i]);
+    return ok && must_hold(run);
 }
 
 static bool bind_list(Run *run, ls_context *context, ls_step *step, const Array *array) {
@@ -481,7 +537,6 @@ static bool run_at(Run *run, const Function *function, ls_step *steps[CONTEXTS][
         const bool strided = variants_of(run->image, LAYOUT_STRIDED) > 0;
         const bool pitched = variants_of(run->image, LAYOUT_PITCHED) > 0;
         ok = interpret_all(run, function);
-        /* of a step with `for` its parts would have to, iteration by iteration */
         if (ok && run->runner->nests && !run->runner->oracle.sequence) ok = run_nests(run);
         if (run->runner->nests) rounds = 0;
         for (uint32_t round = 0; ok && round < rounds; round++) {
@@ -587,9 +642,12 @@ bool run_loaded(Runner *runner, const Program *program, const Directives *direct
             printf("  %s\n", ls_compilation_message(compilation));
             return false;
         }
-        runner->oracle = (Oracle){compilation_sequence(compilation, s), {NULL}};
-        for (size_t i = 0; runner->oracle.sequence && i < runner->oracle.sequence->part_count; i++)
+        runner->oracle = (Oracle){.sequence = compilation_sequence(compilation, s)};
+        for (size_t i = 0; runner->oracle.sequence && i < runner->oracle.sequence->part_count;
+             i++) {
             runner->oracle.parts[i] = compilation_part(compilation, s, i, STAGE_DERIVED);
+            runner->oracle.planned[i] = compilation_part(compilation, s, i, STAGE_GATHERED);
+        }
         runner->planned = compilation_function(compilation, s, STAGE_GATHERED);
         runner->nests_made = NULL;
         ok = run_step(runner, program, directives, function, loaded,
