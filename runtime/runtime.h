@@ -545,6 +545,8 @@ ls_status step_upload(ls_step *step, const char *call);
 uint64_t words_address(const Words *words, size_t at); /* of a word on the device */
 /* step_prepare.c: from bindings to launches. */
 uint64_t step_work(const ls_step *step, const ls_image_variant *variant); /* for its sizes */
+/* What tunings go by: not of one strip. */
+uint64_t step_tuned_work(ls_step *step, const ls_image_variant *variant);
 uint64_t step_value(const void *step, const ls_image_extent *extent,
                     uint32_t largest); /* likewise */
 ls_status step_prepare(ls_step *step, const char *call);
@@ -556,7 +558,8 @@ bool step_is_ready(const ls_step *step);
 /* step_parts.c: the parts of a step with `for`, and their launches in all iterations. */
 ls_status parts_create(ls_step *step, const char *call, Variant *variants);
 void parts_release(ls_step *step);
-/* Of a part whose image has variants of strips: its sizes become those that the variant is for. */
+/* Of a part whose image has variants of strips: its sizes become those that the variant is for;
+ * NULL: those of the step. */
 void parts_size_for(ls_step *part, const ls_image_variant *variant);
 /* How many times a launch of the part's variant in use does what the image says of it. */
 uint64_t parts_iterations(const ls_step *part);

@@ -432,7 +432,7 @@ ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics) {
         return error_set(step ? &step->context->error : NULL, LS_ERROR_ARGUMENT, "%s: %s is NULL",
                          call, step ? "statistics" : "step");
     *statistics = (ls_step_statistics){0};
-    ls_status status = step_prepare(step, call);
+    ls_status status = step_prepare(step->owner ? step->owner : step, call);
     if (status != LS_OK) return status;
     const ls_image_variant *variant = &step->image->variants[step->chosen];
     uint32_t threads = step->context->device->threads;
@@ -443,7 +443,7 @@ ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics) {
         .from_cache = step->variants[step->chosen].from_cache,
         .threads = threads ? threads : (step->launch_count ? step->launches[0].threads : 0),
         .tuned = step->tuning != NULL,
-        .work = step_work(step, variant),
+        .work = step_tuned_work(step, variant),
     };
     for (uint32_t i = 0; i < step->launch_count; i++)
         if (step->launches[i].parts > statistics->parts)

@@ -49,6 +49,10 @@ void parts_release(ls_step *step) {
     step->parts = NULL;
 }
 
+ls_step *ls_step_part(ls_step *step, uint32_t number) {
+    return step && step->parts && number < step->image->part_count ? step->parts[number] : NULL;
+}
+
 /* ---- views ---- */
 
 /* An array of the step: a parameter, or a temporary, which lies densely in the order of its axes.
@@ -201,7 +205,7 @@ void parts_size_for(ls_step *part, const ls_image_variant *variant) {
     const int64_t length = part->sizes[strips->all];
     part->sizes[strips->axis] = length;
     part->sizes[strips->begin] = 0;
-    if (!variant->strips) return;
+    if (!variant || !variant->strips) return;
     const int64_t strip = ls_image_strip(variant, length, step_value, part);
     part->sizes[strips->axis] = strip;
     part->sizes[strips->begin] = strip ? (length + strip - 1) / strip : 0;

@@ -50,6 +50,13 @@ uint64_t step_work(const ls_step *step, const ls_image_variant *variant) {
     return ls_image_work(variant, step_value, step);
 }
 
+uint64_t step_tuned_work(ls_step *step, const ls_image_variant *variant) {
+    parts_size_for(step, NULL);
+    const uint64_t work = step_work(step, variant);
+    parts_size_for(step, &step->image->variants[step->chosen]);
+    return work;
+}
+
 static bool is_cooperative(const ls_image_variant *variant) {
     for (uint32_t i = 0; i < variant->kernel_count; i++)
         if (variant->kernels[i].cooperative) return true;
@@ -113,8 +120,7 @@ static bool take_tuned(ls_step *step, ls_image_layout layout) {
         const ls_image_tuning *tuning = step->tried ? &step->trial : &image->tunings[i];
         if (tuning->variant >= image->variant_count) continue;
         const ls_image_variant *variant = &image->variants[tuning->variant];
-        parts_size_for(step, variant);
-        const uint64_t work = step_work(step, variant);
+        const uint64_t work = step_tuned_work(step, variant);
         bool one_block;
         if (!step->tried && (work < tuning->at_least || work > tuning->at_most)) continue;
         if (misfit(step, variant, layout, &one_block) != FITS) continue;
@@ -463,5 +469,6 @@ ls_status ls_step_tune(ls_step *step, const ls_image_tuning *tuning) {
     if (tuning) step->trial = *tuning;
     step->tuning = NULL;
     step->ready = step->planned = false;
+    if (step->owner) step->owner->ready = step->owner->planned = false;
     return LS_OK;
 }

@@ -87,5 +87,7 @@ void report_others_json(Report *r);
 /* tuned.c: what lockstep tune keeps for it */
 void report_tuned(Report *r);
 void report_tuned_json(Report *r);
+/* The objects of its list, `before` of which stand there already; gives how many there are then. */
+size_t report_tuned_records(Report *r, size_t before);
 
 #endif

@@ -135,6 +135,7 @@ static void put_part(SequenceReport *r, size_t number) {
     text_puts(&r->out, "\n");
     report_text_kernels(part);
     report_temporaries(part);
+    report_tuned(part);
     text_puts(&r->out, part->out.data);
 }
 
@@ -179,7 +180,14 @@ static void print_json(SequenceReport *r) {
         before += part->kernel_count;
     }
     text_puts(&r->out, "],\n     \"alternatives\": [],\n     \"search_stopped\": false,\n"
-                       "     \"tuned\": []}\n]}\n");
+                       "     \"tuned\": [");
+    for (size_t i = 0, tuned = 0; i < r->sequence->part_count; i++) {
+        Report *part = &r->parts[i];
+        part->out = text_open(&r->c->compiler.arena);
+        tuned = report_tuned_records(part, tuned);
+        text_puts(&r->out, part->out.data);
+    }
+    text_puts(&r->out, "]}\n]}\n");
 }
 
 const char *report_sequence(ls_compilation *c, size_t number, const ls_explain_options *options) {
