@@ -73,6 +73,8 @@ static void compile_function(ls_compilation *c, size_t number, Function *functio
     if (!gathered) return;
     ir_check(gathered, STAGE_GATHERED);
     step->simplified = gathered == once ? once : simplify(gathered);
+    Function *strips = strip_mine(step->simplified);
+    if (strips != step->simplified) step->simplified = simplify(strips);
     ir_check(step->simplified, STAGE_GATHERED);
     dump_ir(c, step->simplified, "3-simplified.ir", &derived, &simplified);
 }
@@ -222,11 +224,11 @@ AheadImage compile_ahead(ls_compilation *c, size_t step, const char *target_name
     AheadImage image = {.made = compile_image(c, step, target_name), .target = target};
     const ls_image *made = image.made->image;
     const char *problem;
-    while (image.variant_count < made->variant_count &&
-           made->variants[image.variant_count].layout <= last)
-        image.variant_count++;
+    for (uint32_t v = 0; v < made->variant_count; v++)
+        if (made->variants[v].layout <= last) image.variant_count = v + 1;
     if (c->steps[step].sequence || !target_kind(target_name)->ahead_as_text) return image;
     image.image = emit_step(compile_plan(c, step), target, target_name, last, shared, &problem);
     if (!image.image) compiler_fail(&c->compiler, LS_ERROR_UNSUPPORTED, "%s", problem);
+    image.variant_count = image.image->variant_count;
     return image;
 }

@@ -5,6 +5,8 @@
 enum {
     TERMS_DEPTH = 16, /* of an axis's expression */
     SLOT_STEP = 256,
+    ARRAY_STEP = 16,  /* bytes: where kernels for contiguous arrays have them begin */
+    ROUND_STRIP = 16, /* coordinates: whole vectors along them; a multiple of every other step */
     BLOCKS_PER_MULTIPROCESSOR = 32, /* what the hardware keeps at most */
     ELEMENTS_PER_WORKER =
         8 * 1024 /* less is not worth waking a thread: two workers from 16 Ki on */
@@ -64,6 +66,23 @@ uint64_t ls_image_work(const ls_image_variant *variant, ls_image_value value, co
     for (uint32_t i = 0; i < variant->work_count; i++)
         if (__builtin_add_overflow(work, value(of, &variant->work[i], 0), &work)) return UINT64_MAX;
     return work;
+}
+
+int64_t ls_image_strip(const ls_image_variant *variant, int64_t length, ls_image_value value,
+                       const void *of) {
+    const ls_image_strips *strips = variant->strips;
+    const uint64_t work = ls_image_work(variant, value, of);
+    const uint64_t each = length > 0 ? work / (uint64_t)length : 0;
+    uint64_t strip = strips->work / (each ? each : 1), step = 1;
+    for (uint32_t i = 0; i < strips->array_count; i++) {
+        const uint64_t bytes = value(of, &strips->bytes[i], 0) & (ARRAY_STEP - 1);
+        const uint64_t own = bytes ? ARRAY_STEP / (bytes & (~bytes + 1)) : 1;
+        if (own > step) step = own;
+    }
+    if (step > 1 || strip >= ROUND_STRIP) step = ROUND_STRIP;
+    strip = (strip + step - 1) / step * step;
+    if (strip == 0) strip = step;
+    return strip < (uint64_t)length ? (int64_t)strip : length;
 }
 
 int ls_image_suits(const ls_image_variant *variant, uint64_t work, ls_image_value value,

@@ -515,11 +515,13 @@ struct ls_step {
     int64_t shard[2];          /* the first tensor and the first element of its draws */
     int64_t *sizes;            /* of the axes; of a ragged one see lengths */
     int64_t *given;            /* of the axes: by ls_step_set_length, or -1 */
-    Lengths *lengths;          /* of the axes */
-    int64_t *numbers;          /* where the bindings' shapes and strides lie */
-    char *scalars;             /* device memory of the rank-0 parameters, SCALAR_BYTES each */
-    ls_step *source;           /* of an instance: whose values it reads */
-    uint32_t instances;        /* of it */
+    const ls_image_strips *strips; /* of a part whose image has variants of strips; and how long */
+    int64_t strip;                 /* those are that the launches are planned for */
+    Lengths *lengths;              /* of the axes */
+    int64_t *numbers;              /* where the bindings' shapes and strides lie */
+    char *scalars;                 /* device memory of the rank-0 parameters, SCALAR_BYTES each */
+    ls_step *source;               /* of an instance: whose values it reads */
+    uint32_t instances;            /* of it */
     StepSum *sums;
     size_t sum_count;
     Temporaries temporaries;
@@ -611,6 +613,8 @@ ls_status step_upload(ls_step *step, const char *call);
 uint64_t words_address(const Words *words, size_t at); /* of a word on the device */
 /* step_prepare.c: from bindings to launches. */
 uint64_t step_work(const ls_step *step, const ls_image_variant *variant); /* for its sizes */
+/* What tunings go by: not of one strip. */
+uint64_t step_tuned_work(ls_step *step, const ls_image_variant *variant);
 uint64_t step_value(const void *step, const ls_image_extent *extent,
                     uint32_t largest); /* likewise */
 ls_status step_prepare(ls_step *step, const char *call);
@@ -622,6 +626,11 @@ bool step_is_ready(const ls_step *step);
 /* step_parts.c: the parts of a step with `for`, and their launches in all iterations. */
 ls_status parts_create(ls_step *step, const char *call, Variant *variants);
 void parts_release(ls_step *step);
+/* Of a part whose image has variants of strips: its sizes become those that the variant is for;
+ * NULL: those of the step. */
+void parts_size_for(ls_step *part, const ls_image_variant *variant);
+/* How many times a launch of the part's variant in use does what the image says of it. */
+uint64_t parts_iterations(const ls_step *part);
 /* Of a part whose variant in use iterates: the argument words about that, which come last. */
 size_t parts_iteration_words(const ls_step *part);
 /* From the step's bindings, sizes and temporaries to its launches; `planned`: only pointers differ

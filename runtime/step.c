@@ -115,7 +115,8 @@ static ls_status check_image(ls_context *context, const ls_image *image) {
         size_t words = image->axis_count + (size_t)image->parameter_count +
                        variant->temporary_count + 2 * (size_t)variant->table_count +
                        (image->draws ? 2 : 0) +
-                       (variant->iterates ? 1 + (size_t)image->parameter_count : 0);
+                       (size_t)variant->iterates * (1 + (size_t)image->parameter_count) +
+                       (variant->strips ? image->parameter_count : 0);
         if (variant->layout == LS_LAYOUT_STRIDED)
             for (uint32_t p = 0; p < image->parameter_count; p++)
                 words += image->parameters[p].rank;
@@ -449,7 +450,7 @@ ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics) {
         return error_set(step ? &step->context->error : NULL, LS_ERROR_ARGUMENT, "%s: %s is NULL",
                          call, step ? "statistics" : "step");
     *statistics = (ls_step_statistics){0};
-    ls_status status = step_prepare(step, call);
+    ls_status status = step_prepare(step->owner ? step->owner : step, call);
     if (status != LS_OK) return status;
     const ls_image_variant *variant = &step->image->variants[step->chosen];
     uint32_t threads = step->context->device->threads;
@@ -460,7 +461,7 @@ ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics) {
         .from_cache = step->variants[step->chosen].from_cache,
         .threads = threads ? threads : (step->launch_count ? step->launches[0].threads : 0),
         .tuned = step->tuning != NULL,
-        .work = step_work(step, variant),
+        .work = step_tuned_work(step, variant),
     };
     for (uint32_t i = 0; i < step->launch_count; i++)
         if (step->launches[i].parts > statistics->parts)

@@ -49,6 +49,10 @@ void parts_release(ls_step *step) {
     step->parts = NULL;
 }
 
+ls_step *ls_step_part(ls_step *step, uint32_t number) {
+    return step && step->parts && number < step->image->part_count ? step->parts[number] : NULL;
+}
+
 /* ---- views ---- */
 
 /* An array of the step: a parameter, or a temporary, which lies densely in the order of its axes.
@@ -153,6 +157,9 @@ static ls_status bind_part(ls_step *step, const char *call, ls_step *part, const
         part->sizes[a] = own ? step->sizes[a] : 0;
         if (own) part->lengths[a].of = step->lengths[a].of;
     }
+    for (uint32_t v = 0; v < part->image->variant_count && !part->strips; v++)
+        part->strips = part->image->variants[v].strips;
+    if (part->strips) part->sizes[part->strips->all] = step->sizes[part->strips->axis];
     part->sized = true;
     if (!planned) part->tabled = part->planned = false;
     for (uint32_t i = 0; i < part->image->parameter_count; i++) {
@@ -172,16 +179,65 @@ static const ls_image_part *row_of(const ls_step *part) {
     return &step->image->parts[number];
 }
 
-static bool iterates(const ls_step *part) {
+/* Of how many loops around the part a launch runs all iterations. */
+static uint32_t iterates(const ls_step *part) {
     return part->image->variants[part->chosen].iterates;
+}
+
+/* The loop that is `number` loops further out than the one around the part, counted from 0. */
+static const ls_image_loop *loop_around(const ls_image *image, uint32_t loop, uint32_t number) {
+    while (number-- > 0) loop = image->loops[loop - 1].outer;
+    return &image->loops[loop - 1];
+}
+
+/* The axes of the loops that a launch runs. */
+static uint32_t iterated_axes(const ls_step *part) {
+    const ls_image *image = part->owner->image;
+    uint32_t axes = 0;
+    for (uint32_t i = 0; i < iterates(part); i++)
+        axes |= 1u << loop_around(image, row_of(part)->loop, i)->axis;
+    return axes;
+}
+
+void parts_size_for(ls_step *part, const ls_image_variant *variant) {
+    const ls_image_strips *strips = part->strips;
+    if (!strips) return;
+    const int64_t length = part->sizes[strips->all];
+    part->sizes[strips->axis] = length;
+    part->sizes[strips->begin] = 0;
+    if (!variant || !variant->strips) return;
+    const int64_t strip = ls_image_strip(variant, length, step_value, part);
+    part->sizes[strips->axis] = strip;
+    part->sizes[strips->begin] = strip ? (length + strip - 1) / strip : 0;
+}
+
+uint64_t parts_iterations(const ls_step *part) {
+    uint64_t count = 1;
+    if (!part->owner) return 1;
+    const uint32_t axes = iterated_axes(part);
+    for (uint32_t a = 0; a < part->owner->image->axis_count; a++)
+        if (axes >> a & 1) count *= (uint64_t)part->owner->sizes[a];
+    return count;
+}
+
+static bool has_axis(const ls_image_parameter *row, uint32_t axis) {
+    bool found = false;
+    for (uint32_t k = 0; k < row->rank; k++) found |= row->axes[k] == axis;
+    return found;
+}
+
+/* Whether the kernels take the bytes between the strips' coordinates of the array. */
+static bool has_strips(const ls_step *part, uint32_t parameter) {
+    const ls_image_strips *strips = part->image->variants[part->chosen].strips;
+    return strips && has_axis(&part->image->parameters[parameter], strips->axis);
 }
 
 size_t parts_iteration_words(const ls_step *part) {
     const ls_image_part *row = row_of(part);
-    const uint32_t axis = part->owner->image->loops[row->loop - 1].axis;
-    size_t count = 1;
+    const uint32_t axes = iterated_axes(part);
+    size_t count = iterates(part);
     for (uint32_t p = 0; p < part->image->parameter_count; p++)
-        count += row->views[p].fixed >> axis & 1;
+        count += (size_t)__builtin_popcount(row->views[p].fixed & axes) + has_strips(part, p);
     return count;
 }
 
@@ -195,16 +251,25 @@ typedef struct Unroll {
     int64_t at[LS_AXES_MAX]; /* the coordinates, by axis */
 } Unroll;
 
-/* The words before `end`: the iterations, and the bytes between slices. */
+/* The words before `end`: the iterations, and the bytes between slices, and between coordinates of
+ * the axis of strips. */
 static void add_iterations(const ls_step *step, const ls_step *part, const ls_image_part *row,
                            uint64_t *end) {
-    const uint32_t axis = step->image->loops[row->loop - 1].axis;
+    const uint32_t axes = iterated_axes(part);
     uint64_t *word = end - parts_iteration_words(part);
-    *word++ = (uint64_t)step->sizes[axis];
+    for (uint32_t i = iterates(part); i-- > 0;)
+        *word++ = (uint64_t)step->sizes[loop_around(step->image, row->loop, i)->axis];
     for (uint32_t p = 0; p < part->image->parameter_count; p++) {
-        if (!(row->views[p].fixed >> axis & 1)) continue;
+        const uint32_t moves = row->views[p].fixed & axes;
+        if (!moves) continue;
         const Source source = source_of(step, part, p, &row->views[p]);
-        *word++ = (uint64_t)(source.strides[axis] * source.element);
+        for (uint32_t a = 0; a < step->image->axis_count; a++)
+            if (moves >> a & 1) *word++ = (uint64_t)(source.strides[a] * source.element);
+    }
+    for (uint32_t p = 0; p < part->image->parameter_count; p++) {
+        if (!has_strips(part, p)) continue;
+        const Source source = source_of(step, part, p, &row->views[p]);
+        *word++ = (uint64_t)(source.strides[part->strips->axis] * source.element);
     }
 }
 
@@ -246,6 +311,21 @@ static uint32_t loop_in(const ls_image *image, uint32_t part, uint32_t around) {
     return loop == around ? 0 : loop;
 }
 
+/* Whether a launch of the part runs all iterations of the loop, from its first coordinates on: it
+ * does, as far in as there are any. */
+static bool runs_all(Unroll *u, uint32_t part, uint32_t loop) {
+    const ls_image *image = u->step->image;
+    const uint32_t count = iterates(u->step->parts[part]);
+    bool found = false, any = true;
+    for (uint32_t i = 0; i < count && !found; i++) {
+        const ls_image_loop *row = loop_around(image, image->parts[part].loop, i);
+        found = row == &image->loops[loop - 1];
+        any &= u->step->sizes[row->axis] > 0;
+        u->at[row->axis] = 0;
+    }
+    return found && any;
+}
+
 /* Those parts of the loop `around` (0: the step), once. A loop of many iterations has many
  * launches, and the recursion is as deep as loops stand in each other. */
 static void add_parts(Unroll *u, uint32_t first, uint32_t end, uint32_t around) {
@@ -260,9 +340,7 @@ static void add_parts(Unroll *u, uint32_t first, uint32_t end, uint32_t around) 
         while (next < end && loop_in(image, next, around) == loop) next++;
         const ls_image_loop *row = &image->loops[loop - 1];
         const int64_t length = u->step->sizes[row->axis];
-        if (next == i + 1 && image->parts[i].loop == loop && iterates(u->step->parts[i]) &&
-            length) {
-            u->at[row->axis] = 0; /* one launch for all */
+        if (next == i + 1 && runs_all(u, i, loop)) { /* one launch for all */
             add_part(u, i);
             continue;
         }

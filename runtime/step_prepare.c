@@ -50,6 +50,13 @@ uint64_t step_work(const ls_step *step, const ls_image_variant *variant) {
     return ls_image_work(variant, step_value, step);
 }
 
+uint64_t step_tuned_work(ls_step *step, const ls_image_variant *variant) {
+    parts_size_for(step, NULL);
+    const uint64_t work = step_work(step, variant);
+    parts_size_for(step, &step->image->variants[step->chosen]);
+    return work;
+}
+
 static bool is_cooperative(const ls_image_variant *variant) {
     for (uint32_t i = 0; i < variant->kernel_count; i++)
         if (variant->kernels[i].cooperative) return true;
@@ -82,8 +89,9 @@ static ls_image_layout layout_of_all(const ls_step *step, const char **worst) {
 /* Why a variant is not taken. */
 typedef enum Misfit { FITS, OTHER_LAYOUT, TOO_LARGE, NO_GRID_BARRIER } Misfit;
 
-static Misfit misfit(const ls_step *step, const ls_image_variant *variant, ls_image_layout layout,
+static Misfit misfit(ls_step *step, const ls_image_variant *variant, ls_image_layout layout,
                      bool *one_block) {
+    parts_size_for(step, variant);
     const uint64_t work = step_work(step, variant);
     *one_block = work <= variant->one_block_limit;
     if (variant->layout < layout) return OTHER_LAYOUT;
@@ -95,7 +103,10 @@ static Misfit misfit(const ls_step *step, const ls_image_variant *variant, ls_im
 
 static void take_variant(ls_step *step, uint32_t variant, bool one_block,
                          const ls_image_tuning *tuning) {
-    if (step->one_block != one_block || step->tuning != tuning) step->planned = false;
+    const int64_t strip = step->strips ? step->sizes[step->strips->axis] : 0;
+    if (step->one_block != one_block || step->tuning != tuning || step->strip != strip)
+        step->planned = false;
+    step->strip = strip;
     step->chosen = variant;
     step->one_block = one_block;
     step->tuning = tuning;
@@ -109,7 +120,7 @@ static bool take_tuned(ls_step *step, ls_image_layout layout) {
         const ls_image_tuning *tuning = step->tried ? &step->trial : &image->tunings[i];
         if (tuning->variant >= image->variant_count) continue;
         const ls_image_variant *variant = &image->variants[tuning->variant];
-        const uint64_t work = step_work(step, variant);
+        const uint64_t work = step_tuned_work(step, variant);
         bool one_block;
         if (!step->tried && (work < tuning->at_least || work > tuning->at_most)) continue;
         if (misfit(step, variant, layout, &one_block) != FITS) continue;
@@ -458,5 +469,6 @@ ls_status ls_step_tune(ls_step *step, const ls_image_tuning *tuning) {
     if (tuning) step->trial = *tuning;
     step->tuning = NULL;
     step->ready = step->planned = false;
+    if (step->owner) step->owner->ready = step->owner->planned = false;
     return LS_OK;
 }

@@ -15,12 +15,18 @@ const Moved *step_moved(ls_step *step) {
             i && step->launches[i].arguments == step->launches[i - 1].arguments ? kernel + 1 : 0;
         step->moved[i] = step_moved(part)[kernel];
     }
+    const ls_image_strips *strips = variant->kernel_count ? variant->strips : NULL;
+    const int64_t strip = strips ? step->sizes[strips->axis] : 0;
+    if (strips) step->sizes[strips->axis] = step->sizes[strips->all]; /* of all strips */
     for (uint32_t i = 0; i < variant->kernel_count; i++) {
         step->moved[i] = (Moved){0, 0};
         if (variant->traffic)
             ls_image_count_moved(&variant->traffic[i], step_value, is_left_out, step,
                                  &step->moved[i]);
+        step->moved[i].read *= parts_iterations(step);
+        step->moved[i].written *= parts_iterations(step);
     }
+    if (strips) step->sizes[strips->axis] = strip;
     step->counted = true;
     return step->moved;
 }

@@ -42,6 +42,8 @@ typedef struct Tune {
     const Options *options;
     Session session;
     Bindings bindings;
+    ls_step *step;                        /* what is tuned: the session's step, or a part of it, */
+    const ls_image *image;                /* and its image */
     Candidate candidates[CANDIDATES_MAX]; /* the first: the usual launch */
     size_t count, best;
     Saved *saved; /* by parameter */
@@ -132,7 +134,7 @@ static void describe(const Tune *tune, Candidate *candidate) {
                  candidate->statistics.variant, (unsigned long long)parts, parts == 1 ? "" : "s");
     else
         snprintf(candidate->text, sizeof candidate->text, "%.80s; %llu block%s of %u",
-                 tune->session.image->variants[t->variant].name, (unsigned long long)parts,
+                 tune->image->variants[t->variant].name, (unsigned long long)parts,
                  parts == 1 ? "" : "s", candidate->statistics.threads);
 }
 
@@ -143,7 +145,7 @@ static bool same_launch(const Candidate *a, const Candidate *b) {
 
 /* Adds the candidate unless it does not suit or is one of those there; NULL: the usual launch. */
 static bool add(Tune *tune, const ls_image_tuning *tuning, Failure *failure) {
-    ls_step *step = tune->session.step;
+    ls_step *step = tune->step;
     uint64_t bits;
     if (tune->count == CANDIDATES_MAX) return true;
     Candidate *candidate = &tune->candidates[tune->count];
@@ -154,7 +156,7 @@ static bool add(Tune *tune, const ls_image_tuning *tuning, Failure *failure) {
     if (status == LS_ERROR_UNSUPPORTED && tuning) return true; /* the variant does not suit */
     if (!check(tune, status, failure)) return false;
     if (!tuning) /* which of the variants it is */
-        while (tune->session.image->variants[candidate->tuning.variant].name !=
+        while (tune->image->variants[candidate->tuning.variant].name !=
                candidate->statistics.variant)
             candidate->tuning.variant++;
     for (size_t i = 0; i < tune->count; i++)
@@ -162,7 +164,7 @@ static bool add(Tune *tune, const ls_image_tuning *tuning, Failure *failure) {
     describe(tune, candidate);
     if (!result_bits(tune, &bits, failure)) return false;
     if (tune->count == 0) tune->bits = bits;
-    if (bits != tune->bits && strcmp(tune->session.image->math, "fast") != 0)
+    if (bits != tune->bits && strcmp(tune->image->math, "fast") != 0)
         return fail(failure, STATUS_DEVICE,
                     "%s: the results differ from those of the usual launch (%s), which is a fault "
                     "of Lockstep; nothing was kept",
@@ -173,8 +175,8 @@ static bool add(Tune *tune, const ls_image_tuning *tuning, Failure *failure) {
 }
 
 static bool add_variants(Tune *tune, Failure *failure) {
-    const ls_image_variant *variants = tune->session.image->variants;
-    for (uint32_t v = 0; v < tune->session.image->variant_count; v++) {
+    const ls_image_variant *variants = tune->image->variants;
+    for (uint32_t v = 0; v < tune->image->variant_count; v++) {
         uint32_t same = 0; /* a form may be no other than its variant */
         while (variants[same].source != variants[v].source) same++;
         if (same == v && !add(tune, &(ls_image_tuning){.variant = v}, failure)) return false;
@@ -209,8 +211,7 @@ static bool add_launches(Tune *tune, Failure *failure) {
 static bool time_candidate(Tune *tune, size_t number, Failure *failure) {
     Candidate *candidate = &tune->candidates[number];
     double warm;
-    return check(tune, ls_step_tune(tune->session.step, number ? &candidate->tuning : NULL),
-                 failure) &&
+    return check(tune, ls_step_tune(tune->step, number ? &candidate->tuning : NULL), failure) &&
            time_launches(&tune->session, 1, &warm, failure) &&
            time_launches(&tune->session, candidate->launches, &candidate->times[candidate->rounds],
                          failure);
@@ -292,7 +293,7 @@ static bool keep(Tune *tune, ls_tuning_record *record, Failure *failure) {
     snprintf(record->sizes, sizeof record->sizes, "%s", sizes.data ? sizes.data + 1 : "");
     buffer_free(&sizes);
     if (tune->options->dry_run) return true;
-    ls_status status = ls_tuning_keep(tune->session.image, record, reason, sizeof reason);
+    ls_status status = ls_tuning_keep(tune->image, record, reason, sizeof reason);
     return status == LS_OK || fail(failure, STATUS_DEVICE,
                                    "what is best cannot be kept: %s; lockstep cache says where "
                                    "the cache is",
@@ -303,7 +304,7 @@ static void print_text(const Tune *tune) {
     const Candidate *best = &tune->candidates[tune->best];
     char median[40];
     Buffer out = {0};
-    buffer_printf(&out, "tune %s on %s (%s)", tune->session.image->step,
+    buffer_printf(&out, "tune %s on %s (%s)", tune->image->step,
                   ls_context_device(tune->session.context),
                   ls_context_describe(tune->session.context));
     sizes_text(&tune->bindings.sizes, ", ", &out);
@@ -329,43 +330,88 @@ static void print_text(const Tune *tune) {
     buffer_free(&out);
 }
 
-static void print_json(const Tune *tune, const ls_tuning_record *record) {
-    JsonWriter json = {0};
-    json_open(&json, NULL, '{');
-    json_string(&json, "step", tune->session.image->step);
-    json_string(&json, "device", ls_context_device(tune->session.context));
-    json_string(&json, "description", ls_context_describe(tune->session.context));
-    sizes_json(&tune->bindings.sizes, &json);
-    json_open(&json, "candidates", '[');
+static void put_json(const Tune *tune, const ls_tuning_record *record, JsonWriter *json) {
+    json_string(json, "step", tune->image->step);
+    json_string(json, "device", ls_context_device(tune->session.context));
+    json_string(json, "description", ls_context_describe(tune->session.context));
+    sizes_json(&tune->bindings.sizes, json);
+    json_open(json, "candidates", '[');
     for (size_t i = 0; i < tune->count; i++) {
         const Candidate *c = &tune->candidates[i];
-        json_open(&json, NULL, '{');
-        json_string(&json, "variant", tune->session.image->variants[c->tuning.variant].name);
-        json_integer(&json, "parts", (int64_t)c->statistics.parts);
-        json_integer(&json, "threads", c->statistics.threads);
-        json_number(&json, "median_s", c->median);
-        json_number(&json, "ratio", i ? c->ratio : 1);
-        json_number(&json, "faster", c->faster);
-        json_integer(&json, "rounds", (int64_t)c->rounds);
-        json_close(&json, '}');
+        json_open(json, NULL, '{');
+        json_string(json, "variant", tune->image->variants[c->tuning.variant].name);
+        json_integer(json, "parts", (int64_t)c->statistics.parts);
+        json_integer(json, "threads", c->statistics.threads);
+        json_number(json, "median_s", c->median);
+        json_number(json, "ratio", i ? c->ratio : 1);
+        json_number(json, "faster", c->faster);
+        json_integer(json, "rounds", (int64_t)c->rounds);
+        json_close(json, '}');
     }
-    json_close(&json, ']');
-    json_integer(&json, "best", tune->kept ? (int64_t)tune->best : 0);
-    json_boolean(&json, "kept", tune->kept && !tune->options->dry_run);
-    json_integer(&json, "work_at_least", (int64_t)record->tuning.at_least);
-    json_integer(&json, "work_at_most", (int64_t)record->tuning.at_most);
-    json_close(&json, '}');
-    fputs(json.text.data, stdout);
-    buffer_free(&json.text);
+    json_close(json, ']');
+    json_integer(json, "best", tune->kept ? (int64_t)tune->best : 0);
+    json_boolean(json, "kept", tune->kept && !tune->options->dry_run);
+    json_integer(json, "work_at_least", (int64_t)record->tuning.at_least);
+    json_integer(json, "work_at_most", (int64_t)record->tuning.at_most);
+}
+
+/* ---- a step, or a part of one ---- */
+
+static void forget(Tune *tune) {
+    for (size_t i = 0; i < CANDIDATES_MAX; i++) {
+        free(tune->candidates[i].times);
+        free(tune->candidates[i].ratios);
+        tune->candidates[i] = (Candidate){0};
+    }
+    tune->count = tune->best = 0;
+    tune->kept = false;
+}
+
+/* What is tuned next is launched among what was found best for the parts before. */
+static bool tune_launch(Tune *tune, ls_step *step, const ls_image *image, JsonWriter *json,
+                        Failure *failure) {
+    ls_tuning_record record;
+    forget(tune);
+    tune->step = step;
+    tune->image = image;
+    if (!add(tune, NULL, failure) || !add_variants(tune, failure) ||
+        !compare(tune, "comparing plans", 1, failure))
+        return false;
+    const size_t plans = tune->count;
+    if (!add_launches(tune, failure) || !compare(tune, "comparing launches", plans, failure) ||
+        !confirm(tune, failure))
+        return false;
+    if (tune->count == 1 && !measure(tune, "measuring", (size_t[]){0}, 1, 3, failure)) return false;
+    if (!keep(tune, &record, failure)) return false;
+    if (json)
+        put_json(tune, &record, json);
+    else
+        print_text(tune);
+    return check(tune, ls_step_tune(step, tune->kept ? &tune->candidates[tune->best].tuning : NULL),
+                 failure);
+}
+
+/* Of a step with `for` each part is launched by itself, and tuned while the others run too. */
+static bool tune_parts(Tune *tune, JsonWriter *json, Failure *failure) {
+    const ls_image *image = tune->session.image;
+    if (json) {
+        json_string(json, "step", image->step);
+        json_open(json, "parts", '[');
+    }
+    for (uint32_t i = 0; i < image->part_count; i++) {
+        if (json) json_open(json, NULL, '{');
+        if (!tune_launch(tune, ls_step_part(tune->session.step, i), image->parts[i].image, json,
+                         failure))
+            return false;
+        if (json) json_close(json, '}');
+    }
+    if (json) json_close(json, ']');
+    return true;
 }
 
 static bool tune_step(Tune *tune, const Invocation *invocation, Failure *failure) {
-    if (tune->session.image->part_count)
-        return fail(failure, STATUS_INPUT,
-                    "step '%s' has a `for`: its parts are launched as usual, and not tuned",
-                    tune->session.image->step);
-    ls_tuning_record record;
     uint64_t bytes;
+    JsonWriter writer = {0}, *json = tune->options->json ? &writer : NULL;
     bindings_open(&tune->session, &tune->bindings);
     for (size_t i = 1; i < invocation->argument_count; i++)
         if (!bindings_parse(&tune->bindings, invocation->arguments[i], failure)) return false;
@@ -374,22 +420,20 @@ static bool tune_step(Tune *tune, const Invocation *invocation, Failure *failure
         return false;
     session_announce(invocation, &tune->session);
     const double others = others_seconds(), began = seconds();
-    if (!save(tune, failure) || !add(tune, NULL, failure) || !add_variants(tune, failure) ||
-        !compare(tune, "comparing plans", 1, failure))
-        return false;
-    const size_t plans = tune->count;
-    if (!add_launches(tune, failure) || !compare(tune, "comparing launches", plans, failure) ||
-        !confirm(tune, failure))
-        return false;
-    if (tune->count == 1 && !measure(tune, "measuring", (size_t[]){0}, 1, 3, failure)) return false;
-    if (others >= 0 && others_seconds() - others > 0.1 * (seconds() - began))
+    if (!save(tune, failure)) return false;
+    if (json) json_open(json, NULL, '{');
+    const bool good =
+        tune->session.image->part_count
+            ? tune_parts(tune, json, failure)
+            : tune_launch(tune, tune->session.step, tune->session.image, json, failure);
+    if (good && others >= 0 && others_seconds() - others > 0.1 * (seconds() - began))
         note("other processes were running; on an idle machine the choice is a better one");
-    if (!keep(tune, &record, failure)) return false;
-    if (tune->options->json)
-        print_json(tune, &record);
-    else
-        print_text(tune);
-    return true;
+    if (good && json) {
+        json_close(json, '}');
+        fputs(json->text.data, stdout);
+    }
+    buffer_free(&writer.text);
+    return good;
 }
 
 static int run(const Invocation *invocation) {
@@ -404,10 +448,7 @@ static int run(const Invocation *invocation) {
         if (!tune_step(tune, invocation, &failure)) status = report(&failure);
         for (size_t i = 0; tune->saved && i < tune->session.image->parameter_count; i++)
             free(tune->saved[i].data);
-        for (size_t i = 0; i < CANDIDATES_MAX; i++) {
-            free(tune->candidates[i].times);
-            free(tune->candidates[i].ratios);
-        }
+        forget(tune);
         free(tune->saved);
         bindings_close(&tune->bindings);
         session_close(&tune->session);
@@ -436,7 +477,8 @@ const Command command_tune = {
         "blocks for each multiprocessor), on random data and in turn, so that drift decides\n"
         "nothing. What is 3 % faster than the usual launch in 4 of 5 rounds is kept in the cache,\n"
         "for this program, this device and sizes near these, and used by every later run; else\n"
-        "the usual launch stays. No result changes by a bit. lockstep explain shows what is kept,\n"
+        "the usual launch stays. Of a step with `for` each part is tuned, one after another.\n"
+        "No result changes by a bit. lockstep explain shows what is kept,\n"
         "lockstep cache clear drops it.",
     .examples = "  lockstep tune adamw.step --size n=1M\n"
                 "  lockstep tune std/norms:layer_norm_backward --size b=2048,c=1024 --device cuda\n"

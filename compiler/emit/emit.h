@@ -99,9 +99,11 @@ typedef struct Emitter {
     const char **stride_name; /* by array and axis: by array and axis: its stride in the argument
                                  structure, where the layout has strides */
     bool iterates;            /* the kernel runs all iterations of a `for` (Function.iteration) */
-    const char *iterations_name; /* in the argument structure: how many, */
-    const char *waiting_name;    /* the counter that blocks wait by in between */
-    const char **step_name;      /* and by parameter the bytes from one slice to the next */
+    const char **iterations_name; /* in the argument structure, by loop: how many, */
+    const char *waiting_name;     /* the counter that blocks wait by in between */
+    const char **step_name;       /* by parameter and axis the bytes from one slice to the next */
+    bool strips;                  /* each block does so for strips of its own (ir/strips.c) */
+    const char **strip_name;      /* by parameter: the bytes from one coordinate to the next */
     Field *fields; /* the plan's temporaries, then the partial results and counters of the phases */
     size_t field_count, field_capacity;
     bool *touched; /* by phase and array: whether the phase's text uses the pointer */
@@ -291,6 +293,20 @@ const char *emit_interleaved(const Emitter *e, const NestNode *body);
 bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const char *name,
                const char *comment, Text *out);
 
+/* iterations.c: a kernel that runs all iterations of a `for`: the names, and the words that its
+ * arguments have for that, listed in `out` where it is not NULL; the text of an entry point around
+ * the calls of an iteration, or of one that goes strip by strip; of such a one the items, and the
+ * row of strips. */
+void emit_name_iterations(Emitter *e);
+uint32_t emit_iteration_words(const Emitter *e, Text *out);
+const char *emit_iterations(Emitter *e, const char *sizes, const char *calls);
+const char *emit_strips(Emitter *e, const char *sizes, const Kernel *kernel,
+                        const PhaseText *phases);
+void emit_strip_items(Emitter *e, ls_image_kernel *row);
+const ls_image_strips *emit_strip_row(Emitter *e);
+
+/* kernel.c: gives the block a part of its own of a temporary, in its copy of the arguments. */
+void emit_own_field(Emitter *e, Text *out, const char *copy, Field *field);
 /* kernel.c: the pre-reductions that every block computes redundantly ahead of a kernel's phases,
  * with the lengths of axes where they are not there yet (from then on `a` is the block's own copy
  * of the arguments); and the phases of the last-block epilogue. */

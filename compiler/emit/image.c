@@ -39,10 +39,7 @@ static void name_arguments(Emitter *e) {
         e->size_name[i] = names_made(e, arena_printf(e->arena, "size_%s", f->axes[i].name));
     for (size_t i = 0; i < e->plan->array_count; i++)
         e->field_name[i] = names_array(e, (uint32_t)i);
-    e->step_name = arena_alloc(e->arena, (f->parameter_count + 1) * sizeof *e->step_name);
-    if (e->iterates) e->iterations_name = names_made(e, "iterations");
-    for (size_t i = 0; e->iterates && i < f->parameter_count; i++)
-        e->step_name[i] = names_made(e, arena_printf(e->arena, "%s_step", e->field_name[i]));
+    if (e->iterates) emit_name_iterations(e);
     for (size_t i = 0; i < e->plan->array_count; i++)
         for (size_t axis = 0; axis < f->axis_count; axis++)
             e->stride_name[i * LS_AXES_MAX + axis] = names_made(
@@ -118,11 +115,7 @@ static const char *structure_text(Emitter *e) {
                 if (f->parameters[i].declared >> axis & 1)
                     text_printf(&text, "    i64 %s;\n", e->stride_name[i * LS_AXES_MAX + axis]);
     if (draws_numbers(f)) text_puts(&text, "    i64 first_tensor, first_element; /* of draws */\n");
-    if (e->iterates) text_printf(&text, "    i64 %s;\n", e->iterations_name);
-    for (size_t i = 0; e->iterates && i < f->parameter_count; i++)
-        if (f->iteration->moves[i])
-            text_printf(&text, "    i64 %s; /* bytes from one slice to the next */\n",
-                        e->step_name[i]);
+    emit_iteration_words(e, &text);
     if (e->target->by_address) text_puts(&text, "    u8 *block_memory; /* not given */\n");
     text_puts(&text, "};\n");
     return text.data;
@@ -207,7 +200,8 @@ size_t emit_words_bound(const Plan *plan) {
     for (size_t i = 0; i < plan->phase_count; i++) words += 5 + 6 * plan->phases[i].reduction_count;
     for (size_t i = 0; i < f->parameter_count; i++)
         words += (size_t)__builtin_popcount(f->parameters[i].declared);
-    if (f->iteration) words += 1 + f->parameter_count;
+    if (f->iteration)
+        words += f->iteration->loop_count + (f->iteration->loop_count + 1) * f->parameter_count;
     size_t kernels = 0;
     for (size_t i = 0; i < plan->grouping_count; i++)
         if (plan->groupings[i].count > kernels) kernels = plan->groupings[i].count;
@@ -220,9 +214,7 @@ static const char *words_problem(const Emitter *e) {
     for (size_t i = 0; e->layout != LS_LAYOUT_DENSE && i < e->f->parameter_count; i++)
         words += (size_t)__builtin_popcount(e->f->parameters[i].declared);
     words += draws_numbers(e->f) ? 2 : 0;
-    for (size_t i = 0; e->iterates && i < e->f->parameter_count; i++)
-        words += e->f->iteration->moves[i];
-    words += e->iterates;
+    words += emit_iteration_words(e, NULL);
     if (words > emit_words_bound(e->plan))
         bug(e->compiler, "step %s has %zu argument words, and at most %zu were expected",
             e->f->name, words, emit_words_bound(e->plan));
@@ -364,7 +356,7 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
                         ls_image_layout layout, Grouping grouping, const RowClass *rows,
                         const char **problem) {
     const bool all = grouping.kernels[0].kind == KERNEL_ALL,
-               waits = all && e->target->together_limit;
+               waits = all && e->target->together_limit && !e->strips;
     const Plan *const plan = e->plan;
     const size_t phase_count = plan->phase_count;
     const char *step = names_label(e->arena, e->f->name);
@@ -384,6 +376,7 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
     e->tables = NULL;
     e->table_count = e->table_capacity = 0;
     e->iterates = all && e->f->iteration;
+    if (!e->iterates) e->strips = false;
     name_arguments(e);
     add_plan_fields(e);
     emit_find_packed(e, &grouping);
@@ -405,7 +398,7 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
                             : emit_kernel(e, &kernels, &grouping.kernels[i], suffix, made);
     }
     if (rows) drop_untouched(e);
-    emit_alias_temporaries(e, &grouping, made);
+    if (!e->strips) emit_alias_temporaries(e, &grouping, made);
     ls_image_traffic *traffic = arena_alloc(e->arena, grouping.count * sizeof *traffic);
     for (size_t i = 0; i < grouping.count; i++)
         traffic[i] = plan_traffic(plan, &grouping.kernels[i], e->target->on_chip_bytes, e->arena);
@@ -418,7 +411,8 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
     static const char *const layout_names[] = {[LS_LAYOUT_DENSE] = "contiguous arrays",
                                                [LS_LAYOUT_PITCHED] = "contiguous rows",
                                                [LS_LAYOUT_STRIDED] = "any strides"};
-    const char *name = waits             ? "one launch"
+    const char *name = e->strips         ? "strips"
+                       : waits           ? "one launch"
                        : all             ? "one block"
                        : grouping.panels ? e->packing ? EMIT_COPIES : "row panels"
                        : grouping.count == 1
@@ -434,7 +428,8 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
         .layout = layout,
         .work_count = (uint32_t)phase_count,
         .work = work,
-        .work_limit = emit_work_limit(e->plan, e->target, &grouping),
+        .work_limit =
+            e->strips ? e->target->strip_limit : emit_work_limit(e->plan, e->target, &grouping),
         .one_block_limit = waits ? e->target->one_block_limit : 0,
         .temporary_count = (uint32_t)e->field_count,
         .temporaries = temporaries,
@@ -444,7 +439,8 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
         .kernels = table,
         .traffic = traffic,
         .source = module_text(e, phases.data, kernels.data, how),
-        .iterates = e->iterates,
+        .iterates = e->iterates ? e->f->iteration->loop_count : 0,
+        .strips = emit_strip_row(e),
     };
     add_conditions(e, variant, &grouping, made, rows, nests);
     *problem = words_problem(e);
@@ -521,6 +517,17 @@ static bool has_variant(const Plan *plan, const Target *target, ls_image_layout 
     return layout == LS_LAYOUT_PITCHED || grouping + 1 == plan->grouping_count;
 }
 
+/* Adds the variant of strips for the layout, where `wanted` and the plan has one. */
+static bool add_strips(Emitter *e, const ls_image_variant *variants, ls_image_variant *next,
+                       ls_image_layout layout, bool wanted, const char **problem) {
+    next->name = NULL;
+    if (!wanted || (e->target->gpu && layout == LS_LAYOUT_PITCHED)) return true;
+    e->strips = true;
+    const bool good = add_variant(e, variants, next, layout, e->plan->groupings[0], NULL, problem);
+    e->strips = false;
+    return good;
+}
+
 const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name,
                           ls_image_layout last, Text *shared, const char **problem) {
     const Function *f = plan->function;
@@ -536,9 +543,20 @@ const ls_image *emit_step(const Plan *plan, const Target *target, const char *ta
         parameters[i].optional = plan_is_optional(plan, i);
 
     ls_image_variant *variants =
-        arena_alloc(e.arena, ((3 + ROW_CLASSES) * GROUPINGS_MAX + 1) * sizeof *variants);
+        arena_alloc(e.arena, ((3 + ROW_CLASSES) * GROUPINGS_MAX + 4) * sizeof *variants);
     uint32_t count = 0;
-    for (ls_image_layout layout = LS_LAYOUT_DENSE; layout <= last; layout++)
+    /* Where a strip's arrays are contiguous none for any strides is wanted ahead of those that are
+     * not of strips. */
+    const bool strips = f->iteration && f->iteration->strip >= 0;
+    const bool apart = strips && !strips_are_contiguous(f, (uint32_t)f->iteration->strip);
+    for (ls_image_layout layout = LS_LAYOUT_PITCHED; layout <= last; layout++) {
+        if (!add_strips(&e, variants, &variants[count], layout, apart, problem)) return NULL;
+        if (variants[count].name) count++;
+    }
+    for (ls_image_layout layout = LS_LAYOUT_DENSE; layout <= last; layout++) {
+        if (!add_strips(&e, variants, &variants[count], layout, strips && !apart, problem))
+            return NULL;
+        if (variants[count].name) count++;
         for (size_t i = 0; i < plan->grouping_count; i++) {
             const Grouping *grouping = &plan->groupings[i];
             const bool dense = layout == LS_LAYOUT_DENSE;
@@ -559,6 +577,7 @@ const ls_image *emit_step(const Plan *plan, const Target *target, const char *ta
                 if (variants[count].name) count++;
             }
         }
+    }
     image->variant_count = count;
     image->variants = variants;
     image->draws = draws_numbers(f);

@@ -41,37 +41,6 @@ static void call_all(Emitter *e, Text *out, const Kernel *kernel, const PhaseTex
     }
 }
 
-/* All iterations of a `for`, each with arguments of its own; blocks wait for each other in between.
- * Of what others may have stored since no copy is in a cache: such arrays are not `restrict`. */
-static const char *iterate(Emitter *e, const char *sizes, const char *calls) {
-    const Iteration *iteration = e->f->iteration;
-    const char *count = arena_printf(e->arena, "given->%s", e->iterations_name);
-    Text text = text_open(e->arena);
-    text_printf(&text,
-                "const struct %s *const given = a;\nstruct %s turn = *given;\na = &turn;\n"
-                "for (i64 iteration = 0; iteration < %s; iteration++) {\n",
-                e->arguments, e->arguments, count);
-    if (iteration->reverse)
-        text_printf(&text, "const i64 place = %s - 1 - iteration;\n", count);
-    else
-        text_puts(&text, "const i64 place = iteration;\n");
-    text_printf(&text, "turn.%s = place;\n", e->size_name[iteration->place]);
-    for (size_t i = 0; i < e->f->parameter_count; i++) {
-        const Parameter *p = &e->f->parameters[i];
-        const char *constant = p->role == LS_IN ? "const " : "";
-        if (iteration->moves[i])
-            text_printf(&text, "turn.%s = (%s%s *)((%su8 *)given->%s + place * given->%s);\n",
-                        e->field_name[i], constant, type_info[p->type].c_name, constant,
-                        e->field_name[i], e->step_name[i]);
-    }
-    text_printf(&text, "%s%s", sizes, calls);
-    if (e->target->together_limit)
-        text_printf(&text, "if (iteration + 1 < %s) ls_wait_for_blocks(a->%s);\n", count,
-                    e->waiting_name);
-    text_puts(&text, "}\n");
-    return text.data;
-}
-
 void emit_call_last_block(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases) {
     const uint32_t end = kernel->first + kernel->count, begin = end - kernel->last_block;
     const char *done =
@@ -102,11 +71,10 @@ static const char *extent_text(Emitter *e, const ls_image_extent *extent) {
     return text.data;
 }
 
-/* Gives the block a part of its own of a temporary. */
-static void own_field(Emitter *e, Text *out, Field *field) {
+void emit_own_field(Emitter *e, Text *out, const char *copy, Field *field) {
     field->temporary.per_block = 1;
-    text_printf(out, "own.%s = (%s *)LS_OWN(own.%s, %s);\n", field->temporary.name, field->type,
-                field->temporary.name, extent_text(e, &field->temporary.bytes));
+    text_printf(out, "%s.%s = (%s *)LS_OWN(%s.%s, %s);\n", copy, field->temporary.name, field->type,
+                copy, field->temporary.name, extent_text(e, &field->temporary.bytes));
 }
 
 /* From then on `a` is the block's own copy of the arguments. */
@@ -119,9 +87,9 @@ const char *emit_pre_reductions(Emitter *e, const Kernel *kernel, const PhaseTex
     for (uint32_t i = kernel->first - kernel->pre_reductions; i < kernel->first; i++) {
         for (size_t a = e->f->parameter_count; a < e->plan->array_count; a++)
             if (plan_writes(&e->plan->phases[i], (uint32_t)a))
-                own_field(e, &text, &e->fields[a - e->f->parameter_count]);
+                emit_own_field(e, &text, "own", &e->fields[a - e->f->parameter_count]);
         for (size_t k = 0; k < phases[i].field_count; k++)
-            own_field(e, &text, &e->fields[phases[i].fields + k]);
+            emit_own_field(e, &text, "own", &e->fields[phases[i].fields + k]);
     }
     for (uint32_t i = kernel->first - kernel->pre_reductions; i < kernel->first; i++)
         text_printf(&text, "LS_RUN_ALONE(%s, %s)\nls_barrier();\n", phases[i].name,
@@ -168,7 +136,8 @@ void emit_entry(Emitter *e, Text *out, const char *name, uint32_t threads, bool 
 
 ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *suffix,
                             const PhaseText *phases) {
-    const bool all = kernel->kind == KERNEL_ALL, waits = all && e->target->together_limit;
+    const bool all = kernel->kind == KERNEL_ALL;
+    const bool waits = all && e->target->together_limit && !e->strips;
     const uint32_t threads = all ? e->target->one_block_threads : e->target->threads;
     const PhaseText *first = &phases[kernel->first];
     /* C keeps its entry points apart from the names a linker may hold. */
@@ -189,9 +158,9 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
     const char *pre_reductions =
         emit_pre_reductions(e, kernel, phases, e->target->gpu && !row_fusion);
     if (!row_fusion) text_puts(&calls, pre_reductions);
-    if (all)
+    if (all && !e->strips)
         call_all(e, &calls, kernel, phases);
-    else if (!row_fusion)
+    else if (!row_fusion && !all)
         call_mains(e, &calls, kernel, phases);
     if (kernel->last_block) emit_call_last_block(e, &calls, kernel, phases);
     if (row_fusion) {
@@ -201,12 +170,15 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
             !e->target->gpu && (all || horizontal || kernel->last_block || kernel->pre_reductions);
         const char *lengths = sizes ? sizes_text(e) : "";
         emit_entry(e, out, name, threads, false, e->iterates ? "" : lengths);
-        text_printf(out, "%s}\n", e->iterates ? iterate(e, lengths, calls.data) : calls.data);
+        const char *body = e->strips     ? emit_strips(e, sizes_text(e), kernel, phases)
+                           : e->iterates ? emit_iterations(e, lengths, calls.data)
+                                         : calls.data;
+        text_printf(out, "%s}\n", body);
     }
     ls_image_extent *items = arena_alloc(e->arena, (kernel->count + 1) * sizeof *items);
     const uint32_t several = waits ? kernel->count : horizontal ? plan_mains(kernel) : 0;
     for (uint32_t i = 0; i < several; i++) items[i] = phases[kernel->first + i].items;
-    return (ls_image_kernel){
+    ls_image_kernel row = {
         .name = name,
         .items = all          ? plan_extent(e->f, 1, 0)
                  : row_fusion ? first->panel_items
@@ -214,7 +186,7 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
         .items_per_block = all ? e->target->one_block_threads / 32 : e->target->items_per_block,
         .threads = threads,
         .blocks_per_multiprocessor = e->target->blocks_per_multiprocessor,
-        .one_block = all && !waits,
+        .one_block = all && !waits && !e->strips,
         .item_cost =
             all ? 1 : first->item_cost * (row_fusion || horizontal ? plan_mains(kernel) : 1),
         .cooperative = waits,
@@ -222,4 +194,6 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
         .phases = items,
         .tiles = row_fusion ? first->panel_tiles : (ls_image_extent){0},
     };
+    if (e->strips) emit_strip_items(e, &row);
+    return row;
 }

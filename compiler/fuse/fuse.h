@@ -312,6 +312,10 @@ double plan_sizes_extent(const PlanSizes *s, const ls_image_extent *e);
 double plan_sizes_extent_steps(const PlanSizes *s, const ls_image_extent *e, double step);
 /* `of` is a PlanSizes: the value by which a variant is selected. */
 uint64_t plan_sizes_value(const void *of, const ls_image_extent *extent, uint32_t largest);
+/* The sizes that a variant of strips is for: one strip of its axis, and the number of strips; other
+ * variants have them as they are. *strip: the length of the axis, then. */
+PlanSizes plan_sizes_of_variant(const PlanSizes *s, const ls_image_variant *variant,
+                                int64_t *strip);
 void plan_sizes_print_length(const PlanSizes *s, size_t axis, bool json, Text *out);
 
 /* cost.c */

@@ -289,6 +289,23 @@ uint64_t plan_sizes_value(const void *sizes, const ls_image_extent *extent, uint
     return value < 0x1p63 ? (uint64_t)value : UINT64_MAX;
 }
 
+PlanSizes plan_sizes_of_variant(const PlanSizes *s, const ls_image_variant *variant,
+                                int64_t *strip) {
+    const ls_image_strips *strips = variant->strips;
+    PlanSizes own = *s;
+    *strip = 0;
+    if (!strips) return own;
+    Arena *arena = s->function->arena;
+    const int64_t length = plan_sizes_length(s, strips->axis, 0);
+    for (size_t i = 0; i < s->function->axis_count; i++) /* nothing follows from a strip's */
+        if (!s->lengths[i]) set_length(&own, arena, i, plan_sizes_length(s, i, 0));
+    *strip = ls_image_strip(variant, length, plan_sizes_value, s);
+    set_length(&own, arena, strips->axis, *strip);
+    set_length(&own, arena, strips->all, length);
+    set_length(&own, arena, strips->begin, *strip ? (length + *strip - 1) / *strip : 0);
+    return own;
+}
+
 void plan_sizes_print_length(const PlanSizes *s, size_t axis, bool json, Text *out) {
     enum { SHOWN = 4 };
     int list = ir_list_axis(s->function, (AxisSet)1 << axis);

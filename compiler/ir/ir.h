@@ -122,12 +122,22 @@ typedef struct CFunction {
     size_t call_count;
 } CFunction;
 
-/* Of a part that is all of a loop's body: what one launch needs to run all iterations. */
-typedef struct Iteration {
+/* Of a part that is all of a loop's body, or of several loops in each other: what one launch needs
+ * to run all iterations. */
+typedef struct IterationLoop {
     uint32_t axis, place; /* the loop's axis; the one whose length is the coordinate */
     bool reverse;
-    const bool *moves;   /* by parameter: a slice along the axis */
-    const bool *changes; /* by parameter: the part stores to its array, perhaps by another view */
+} IterationLoop;
+typedef struct Iteration {
+    const IterationLoop *loops; /* the outermost first */
+    uint32_t loop_count;
+    const AxisSet *moves; /* by parameter: the axes of the loops along which it is a slice */
+    const bool *changes;  /* by parameter: the part stores to its array, perhaps by another view */
+    /* strips.c: the axis whose strips no iteration crosses, or -1; then the axes whose lengths are
+     * where the strip at hand begins, and of all strips together. */
+    int strip;
+    uint32_t begin, all;
+    const char *why; /* there is no such axis; NULL: there is */
 } Iteration;
 
 typedef struct Function { /* one step in IR form */
@@ -327,6 +337,8 @@ ValueId formula_build(Function *f, const Formula *formula, const ValueId names[2
 
 /* derive.c: replaces GRAD by its adjoint values; afterwards no GRAD, MARK or STOP_GRADIENT is left.
  * simplify.c: rewrite rules, none of which changes a bit; drops what no store needs.
+ * strips.c: the part of a `for` in terms of a strip of an axis that nothing crosses; f itself where
+ * there is none.
  * touched.c: which rows indices name; compact.c: scatters into no more rows than have elements;
  * each f itself where there is nothing to do.
  * gather.c: afterwards the source of every GATHER is a PARAMETER, a reduction, a SCAN or a SCATTER;
@@ -338,6 +350,9 @@ Function *simplify(Function *f);
 Function *find_touched(Function *f);
 Function *compact(Function *f);
 Function *gather(Function *f);
+Function *strip_mine(Function *f);
+/* Whether the part of every array that a strip has is contiguous where the array is. */
+bool strips_are_contiguous(const Function *f, uint32_t axis);
 /* whether the list's indices of these axes are in range; 0 when it lists none of them */
 ValueId gather_in_range(Function *f, ValueId list, AxisSet axes);
 

@@ -45,7 +45,8 @@ static uint32_t grouping_of(const ls_image *image, uint32_t variant) {
     uint32_t grouping = 0;
     for (uint32_t v = 0; v < variant; v++) {
         const char *name = image->variants[v].name;
-        bool any = strncmp(name, EMIT_COPIES, sizeof EMIT_COPIES - 1) != 0;
+        bool any =
+            strncmp(name, EMIT_COPIES, sizeof EMIT_COPIES - 1) != 0 && !image->variants[v].strips;
         for (uint32_t i = 0; i < image->variants[v].condition_count; i++)
             any &= !image->variants[v].conditions[i].required;
         grouping += any;
@@ -53,28 +54,31 @@ static uint32_t grouping_of(const ls_image *image, uint32_t variant) {
     return grouping;
 }
 
+static bool suits(const PlanSizes *sizes, const ls_image_variant *variant, bool *together) {
+    int64_t strip;
+    const PlanSizes own = plan_sizes_of_variant(sizes, variant, &strip);
+    const uint64_t work = ls_image_work(variant, plan_sizes_value, &own);
+    *together = variant->kernels[0].cooperative && work > variant->one_block_limit;
+    return ls_image_suits(variant, work, plan_sizes_value, &own);
+}
+
 /* The variant for arrays that are contiguous, on a device that can do all. */
 uint32_t report_choose(const PlanSizes *sizes, const Plan *plan, const ls_image *image,
                        uint32_t *grouping, bool *together) {
     for (uint32_t v = 0;; v++) {
-        const ls_image_variant *variant = &image->variants[v];
-        const uint64_t work = ls_image_work(variant, plan_sizes_value, sizes);
-        *together = variant->kernels[0].cooperative && work > variant->one_block_limit;
+        const bool good = suits(sizes, &image->variants[v], together);
         *grouping = grouping_of(image, v);
-        if (grouping_of(image, v + 1) == plan->grouping_count ||
-            ls_image_suits(variant, work, plan_sizes_value, sizes))
-            return v;
+        if (good || grouping_of(image, v + 1) == plan->grouping_count) return v;
     }
 }
 
 /* The same grouping on another target. */
 static uint32_t choose_alike(const Report *r, const ls_image *image) {
     for (uint32_t v = 0;; v++) {
-        const ls_image_variant *variant = &image->variants[v];
-        const uint64_t work = ls_image_work(variant, plan_sizes_value, &r->sizes);
-        if (grouping_of(image, v) == r->grouping &&
-            (grouping_of(image, v + 1) > r->grouping ||
-             ls_image_suits(variant, work, plan_sizes_value, &r->sizes)))
+        bool together;
+        if (grouping_of(image, v) != r->grouping) continue;
+        if (grouping_of(image, v + 1) > r->grouping ||
+            suits(&r->sizes, &image->variants[v], &together))
             return v;
     }
 }
@@ -85,6 +89,7 @@ static uint32_t choose_alike(const Report *r, const ls_image *image) {
  * each segment. */
 static const char *partition_text(const Report *r, const Kernel *kernel) {
     Text text = text_open(&r->c->compiler.arena);
+    if (r->image->variants[r->variant].strips) return "strips";
     if (kernel->kind == KERNEL_ALL) return r->together ? "cooperative" : "single block";
     if (kernel->kind == KERNEL_ROW_PANELS) return "row panels";
     if (kernel->kind == KERNEL_FINISH) return "columns";
@@ -108,6 +113,7 @@ static void count_all(Report *r) {
     r->variant = report_choose(&r->sizes, r->plan, image, &r->grouping, &r->together);
     const Kernel *kernels = r->plan->groupings[r->grouping].kernels;
     const ls_image_variant *variant = &image->variants[r->variant];
+    r->own_sizes = plan_sizes_of_variant(&r->sizes, variant, &r->strip);
     r->kernel_count = variant->kernel_count;
     r->kernels = arena_alloc(arena, r->kernel_count * sizeof *r->kernels);
     for (size_t i = 0; i < r->kernel_count; i++) {

@@ -34,7 +34,8 @@ typedef struct Report {
     size_t number;
     const Plan *plan;
     const ls_explain_options *options;
-    PlanSizes sizes;
+    PlanSizes sizes, own_sizes; /* own: those that the variant is for (plan_sizes_of_variant) */
+    int64_t strip;              /* of a variant of strips: their length; else 0 */
     const ls_image *image;
     uint32_t grouping;
     uint32_t variant;
@@ -86,5 +87,7 @@ void report_others_json(Report *r);
 /* tuned.c: what lockstep tune keeps for it */
 void report_tuned(Report *r);
 void report_tuned_json(Report *r);
+/* The objects of its list, `before` of which stand there already; gives how many there are then. */
+size_t report_tuned_records(Report *r, size_t before);
 
 #endif

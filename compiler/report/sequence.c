@@ -26,16 +26,24 @@ typedef struct SequenceReport {
     Text out;
 } SequenceReport;
 
-/* The sizes of a part's axes: those given, and a coordinate, which counts nothing. */
-static const char **part_sizes(const SequenceReport *r, size_t *count) {
+/* The sizes of a part's axes: those given, a coordinate, which counts nothing, and the length of
+ * the axis that has strips. */
+static const char **part_sizes(const SequenceReport *r, const Function *part, size_t *count) {
     Arena *arena = &r->c->compiler.arena;
-    const Function *part = r->sequence->parts[0].function;
+    const Iteration *iteration = part->iteration;
     const char **words =
-        arena_alloc(arena, (r->options->size_count + r->sequence->axis_count + 1) * sizeof *words);
+        arena_alloc(arena, (r->options->size_count + 2 * part->axis_count + 1) * sizeof *words);
     *count = r->options->size_count;
     for (size_t i = 0; i < *count; i++) words[i] = r->options->sizes[i];
-    for (size_t a = r->step->simplified->axis_count; *count && a < r->sequence->axis_count; a++)
-        words[(*count)++] = arena_printf(arena, "%s=0", part->axes[a].name);
+    for (size_t a = 0; *count && a < r->step->simplified->axis_count; a++)
+        if (part->axes[a].fixed < 0 && r->step->simplified->axes[a].fixed >= 0)
+            words[(*count)++] = arena_printf(arena, "%s=%lld", part->axes[a].name,
+                                             (long long)r->step->simplified->axes[a].fixed);
+    for (size_t a = r->step->simplified->axis_count; *count && a < part->axis_count; a++) {
+        const bool all = iteration && iteration->strip >= 0 && a == iteration->all;
+        const int64_t length = all ? plan_sizes_length(&r->sizes, (size_t)iteration->strip, 0) : 0;
+        words[(*count)++] = arena_printf(arena, "%s=%lld", part->axes[a].name, (long long)length);
+    }
     return words;
 }
 
@@ -46,21 +54,21 @@ static double array_bytes(const SequenceReport *r, const Parameter *row) {
 static void count(SequenceReport *r) {
     const Sequence *s = r->sequence;
     const Function *f = s->step;
-    size_t size_count = 0;
-    const char **sizes = s->part_count ? part_sizes(r, &size_count) : NULL;
     r->parts = arena_alloc(&r->c->compiler.arena, (s->part_count + 1) * sizeof *r->parts);
     r->turns = arena_alloc(&r->c->compiler.arena, (s->part_count + 1) * sizeof *r->turns);
     r->times = arena_alloc(&r->c->compiler.arena, (s->part_count + 1) * sizeof *r->times);
     for (size_t i = 0; i < s->part_count; i++) {
+        size_t size_count = 0;
+        const char **sizes = part_sizes(r, s->parts[i].function, &size_count);
         r->parts[i] = report_open(r->c, r->step->first_part + i, r->options, sizes, size_count);
         const Report *part = &r->parts[i];
-        const bool iterates = part->image->variants[part->variant].iterates;
+        uint32_t iterates = part->image->variants[part->variant].iterates;
         r->times[i] = r->turns[i] = 1;
         for (uint32_t loop = s->parts[i].loop; loop; loop = s->loops[loop - 1].outer) {
             const double length = (double)plan_sizes_length(&r->sizes, s->loops[loop - 1].axis, 0);
-            const bool inside = iterates && loop == s->parts[i].loop && length > 0;
             r->turns[i] *= length;
-            r->times[i] *= inside ? 1 : length;
+            r->times[i] *= iterates && length > 0 ? 1 : length;
+            iterates -= iterates > 0;
         }
         r->launches += r->times[i] * (double)r->parts[i].kernel_count;
         r->moved += r->turns[i] * r->parts[i].moved;
@@ -86,18 +94,37 @@ static void put_loops(SequenceReport *r, uint32_t loop) {
                 r->sequence->step->axes[row->axis].name, row->reverse ? " reverse" : "");
 }
 
+/* How one launch runs all iterations, and why not without waiting. */
+static void put_iterations(SequenceReport *r, size_t number) {
+    const Report *part = &r->parts[number];
+    const Iteration *iteration = part->plan->function->iteration;
+    const char *axis =
+        iteration->strip >= 0 ? part->plan->function->axes[iteration->strip].name : NULL;
+    text_printf(&r->out, ": all %.0f iterations in %.0f launch%s, ", r->turns[number],
+                r->times[number], r->times[number] == 1 ? "" : "es");
+    if (part->image->variants[part->variant].strips)
+        text_printf(&r->out, "on strips of %lld along %s, which nothing crosses",
+                    (long long)part->strip, axis);
+    else
+        text_printf(&r->out,
+                    part->together ? "whose blocks wait for each other, as " : "in one block, as ");
+    if (part->image->variants[part->variant].strips) return;
+    if (axis)
+        text_printf(&r->out, "a strip along %s is too much work for one block", axis);
+    else
+        text_puts(&r->out, iteration->why);
+}
+
 static void put_part(SequenceReport *r, size_t number) {
     Report *part = &r->parts[number];
     const uint32_t loop = r->sequence->parts[number].loop;
     text_puts(&r->out, "  ");
     put_loops(r, loop);
-    const bool iterates = part->image->variants[part->variant].iterates;
     const char *es = part->kernel_count == 1 ? "" : "es";
     if (!loop)
         text_printf(&r->out, "%zu launch%s once", part->kernel_count, es);
-    else if (iterates)
-        text_printf(&r->out, ": all %.0f iterations in %.0f launch%s", r->turns[number],
-                    r->times[number], r->times[number] == 1 ? "" : "es");
+    else if (part->image->variants[part->variant].iterates)
+        put_iterations(r, number);
     else
         text_printf(&r->out, ": %.0f times %zu launch%s, as %s", r->times[number],
                     part->kernel_count, es,
@@ -108,6 +135,7 @@ static void put_part(SequenceReport *r, size_t number) {
     text_puts(&r->out, "\n");
     report_text_kernels(part);
     report_temporaries(part);
+    report_tuned(part);
     text_puts(&r->out, part->out.data);
 }
 
@@ -152,7 +180,14 @@ static void print_json(SequenceReport *r) {
         before += part->kernel_count;
     }
     text_puts(&r->out, "],\n     \"alternatives\": [],\n     \"search_stopped\": false,\n"
-                       "     \"tuned\": []}\n]}\n");
+                       "     \"tuned\": [");
+    for (size_t i = 0, tuned = 0; i < r->sequence->part_count; i++) {
+        Report *part = &r->parts[i];
+        part->out = text_open(&r->c->compiler.arena);
+        tuned = report_tuned_records(part, tuned);
+        text_puts(&r->out, part->out.data);
+    }
+    text_puts(&r->out, "]}\n]}\n");
 }
 
 const char *report_sequence(ls_compilation *c, size_t number, const ls_explain_options *options) {

@@ -26,9 +26,9 @@ static uint64_t whole(double count) {
 
 /* Of a cooperative kernel the most that one of its phases has; in one block the grid is for one. */
 static uint64_t items_of(const Report *r, const ls_image_kernel *kernel) {
-    double items = plan_sizes_extent(&r->sizes, &kernel->items);
+    double items = plan_sizes_extent(&r->own_sizes, &kernel->items);
     for (uint32_t i = 0; i < kernel->phase_count; i++) {
-        const double own = plan_sizes_extent(&r->sizes, &kernel->phases[i]);
+        const double own = plan_sizes_extent(&r->own_sizes, &kernel->phases[i]);
         if (own > items) items = own;
     }
     return whole(kernel->cooperative && !r->together && items > 1 ? 1 : items);
@@ -45,7 +45,7 @@ static uint64_t max_parts(const Report *r, const ls_image_variant *variant) {
         const uint64_t items = items_of(r, kernel);
         uint64_t tiles = 1;
         uint32_t threads;
-        if (kernel->tiles.scale) tiles = whole(plan_sizes_extent(&r->sizes, &kernel->tiles));
+        if (kernel->tiles.scale) tiles = whole(plan_sizes_extent(&r->own_sizes, &kernel->tiles));
         const uint64_t parts = target->gpu
                                    ? ls_image_blocks(kernel, items, tiles, processors, &threads)
                                    : ls_image_workers(kernel, items, tiles, processors);
@@ -67,7 +67,7 @@ void report_count_temporaries(Report *r) {
     for (uint32_t i = 0; i < count; i++) {
         const ls_image_temporary *row = &variant->temporaries[i];
         double own =
-            plan_sizes_extent_steps(&r->sizes, &row->bytes, row->pointers ? TENSOR_STEP : 1);
+            plan_sizes_extent_steps(&r->own_sizes, &row->bytes, row->pointers ? TENSOR_STEP : 1);
         if (row->per_block) own = ceil(own / BLOCK_STEP) * BLOCK_STEP * (double)r->parts;
         bytes[i] = whole(own);
         rows[i] = *row;

@@ -232,6 +232,10 @@ ls_status tune_keep(const ls_image *image, const ls_tuning_record *record, char 
 
 void tune_apply(ls_compilation *c, size_t step, Made *made, const char *device) {
     const ls_image *image = made->image;
+    for (uint32_t i = 0; i < image->part_count; i++) {
+        const size_t part = c->steps[step].first_part + i;
+        tune_apply(c, part, compile_image(c, part, image->target), device);
+    }
     if (image->part_count) return; /* its own variants have no kernels */
     const bool forms_there = usual_count(image) < image->variant_count;
     if (c->options.all_forms && !forms_there) {

@@ -40,17 +40,18 @@ void report_tuned(Report *r) {
     }
 }
 
-void report_tuned_json(Report *r) {
+size_t report_tuned_records(Report *r, size_t before) {
     ls_tuning_record *records;
     const size_t count = records_of(r, &records);
-    text_puts(&r->out, "\"tuned\": [");
     for (size_t i = 0; i < count; i++) {
         const ls_tuning_record *record = &records[i];
         const struct {
             const char *key, *value;
-        } words[] = {
-            {"device", record->device}, {"sizes", record->sizes}, {"variant", record->variant}};
-        text_puts(&r->out, i ? ",\n       {" : "\n       {");
+        } words[] = {{"step", r->image->step},
+                     {"device", record->device},
+                     {"sizes", record->sizes},
+                     {"variant", record->variant}};
+        text_puts(&r->out, before + i ? ",\n       {" : "\n       {");
         for (size_t w = 0; w < COUNT(words); w++) {
             text_printf(&r->out, "\"%s\": ", words[w].key);
             text_json(&r->out, words[w].value);
@@ -62,5 +63,11 @@ void report_tuned_json(Report *r) {
                     record->tuning.workers, record->tuning.threads,
                     record->tuning.blocks_per_multiprocessor, record->usual_us, record->best_us);
     }
+    return before + count;
+}
+
+void report_tuned_json(Report *r) {
+    text_puts(&r->out, "\"tuned\": [");
+    report_tuned_records(r, 0);
     text_puts(&r->out, "]");
 }

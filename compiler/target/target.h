@@ -62,6 +62,9 @@ typedef struct Target {
      * cooperative launch (0: never); of a last-block epilogue, of a segment epilogue for one
      * segment, and of a pre-reduction. */
     uint64_t one_block_limit, together_limit, last_block_limit, part_limit, pre_reduction_limit;
+    /* Strips of an axis whose blocks run all iterations of a `for`: the visited elements that one
+     * has at least in an iteration, and at most. */
+    uint64_t strip_work, strip_limit;
     /* Row panels: the threads of a block, the rows and columns from which on they are used, and the
      * bytes of rows and partial values that stay on chip. */
     uint32_t panel_threads, panels_per_multiprocessor;

@@ -341,6 +341,16 @@ static EmbeddedCode cpu_code(Ahead *a, const ls_image_variant *variant) {
                           .packed = "NULL"};
 }
 
+static const char *strips(Ahead *a, const ls_image_variant *variant) {
+    const ls_image_strips *row = variant->strips;
+    if (!row) return "";
+    const char *bytes = extents(a, row->bytes, row->array_count);
+    Text text = text_open(a->arena);
+    text_printf(&text, "    {%u, %u, %u, %lluu, %u, %s},\n", row->axis, row->begin, row->all,
+                (unsigned long long)row->work, row->array_count, bytes);
+    return arena_printf(a->arena, ", %s", table(a, "ls_image_strips", "strips", text.data));
+}
+
 static const char *variants(Ahead *a, const AheadImage *of) {
     const ls_image *image = of->image ? of->image : of->made->image;
     Text text = text_open(a->arena);
@@ -357,12 +367,12 @@ static const char *variants(Ahead *a, const AheadImage *of) {
         text_printf(
             &text,
             ", %s, %u, %s, %lluu, %lluu, %u, %s, %u, %s,\n     NULL, NULL, %zuu, %s, %u, %s, "
-            "%u, %s, %s, 0, %s, %zuu%s},\n",
+            "%u, %s, %s, 0, %s, %zuu, %u%s},\n",
             layout_names[variant->layout], variant->work_count, work,
             (unsigned long long)variant->work_limit, (unsigned long long)variant->one_block_limit,
             variant->temporary_count, temporary, variant->kernel_count, kernel, code.size,
             code.functions, variant->table_count, items, variant->condition_count, condition,
-            traffic, code.packed, code.at, variant->iterates ? ", 1" : "");
+            traffic, code.packed, code.at, variant->iterates, strips(a, variant));
     }
     return table(a, "ls_image_variant", "variants", text.data);
 }

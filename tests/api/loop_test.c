@@ -2,11 +2,14 @@
  * profiles of all iterations, and other bindings and lengths afterwards. */
 #include "fixtures.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char source[] =
     "step sums[t, k, u = 1, b](x: f32[t, b], inout s: f32[b], out y: f32[t, b],\n"
-    "                   inout ticks: i64 = 0) {\n"
+    "                   inout ticks: i64 = 0, inout turns: i64 = 0) {\n"
     "    for t {\n"
     "        s = s * 2 + x\n"
     "        y = s + sum[b](s)\n"
@@ -15,6 +18,14 @@ static const char source[] =
     "        for u {\n"
     "            ticks += index(k)\n"
     "        }\n"
+    "        turns += 1\n"
+    "    }\n"
+    "}\n"
+    "step cells[t, b, h](x: f32[t, b, h], inout s: f32[b, h], out y: f32[t, b]) {\n"
+    "    let scale = max(x)\n"
+    "    for t {\n"
+    "        s = s * 0.5 + x * scale\n"
+    "        y = sum[h](s)\n"
     "    }\n"
     "}\n";
 
@@ -107,7 +118,7 @@ static void graphs(void **state) {
     bind(&l, "y", y[0], 2, shape);
     EXPECT_OK(l.context, ls_step_set_length(l.step, "k", 3));
     EXPECT_OK(l.context, ls_step_stats(l.step, &statistics));
-    assert_int_equal(statistics.launches, 1 + 3); /* one for all of t, one for each of k */
+    assert_int_equal(statistics.launches, 1 + 6); /* one for all of t, two for each of k */
     EXPECT_OK(l.context, ls_graph_begin(l.context));
     EXPECT_OK(l.context, ls_step_launch(l.step));
     EXPECT_OK(l.context, ls_graph_end(l.context, &graph));
@@ -185,8 +196,92 @@ static void profiles(void **state) {
     close_loops(&l);
 }
 
+enum { CELLS_T = 3, CELLS_B = 128, CELLS_H = 40 };
+
+/* From the same state each time, on a program loaded with or without what tune has kept. */
+static void run_cells(Loops *l, float *s, float *y) {
+    static float x[CELLS_T * CELLS_B * CELLS_H];
+    static const int64_t lengths[] = {CELLS_T, CELLS_B, CELLS_H};
+    for (int i = 0; i < CELLS_T * CELLS_B * CELLS_H; i++) x[i] = (float)(i % 17) * 0.3f - 2;
+    for (int i = 0; i < CELLS_B * CELLS_H; i++) s[i] = (float)(i % 5);
+    bind(l, "x", x, 3, lengths);
+    bind(l, "s", s, 2, lengths + 1);
+    bind(l, "y", y, 2, lengths);
+    EXPECT_OK(l->context, ls_step_launch(l->step));
+}
+
+static Loops open_cells(void) {
+    Loops l = open_loops();
+    ls_step_destroy(l.step);
+    EXPECT_OK(l.context, ls_step_create(l.program, "cells", &l.step));
+    return l;
+}
+
+/* Parts are tuned one by one, by number: every variant gives the same bits, one that does not suit
+ * is refused, and what is kept for a part is used by the next program. */
+static void tunings(void **state) {
+    (void)state;
+    static _Alignas(16) float s[2][CELLS_B * CELLS_H], y[2][CELLS_T * CELLS_B];
+    char folder[] = "/tmp/lockstep-loops-XXXXXX", reason[300], command[100];
+    assert_non_null(mkdtemp(folder));
+    setenv("LOCKSTEP_CACHE_DIR", folder, 1);
+    setenv("LOCKSTEP_THREADS", "2", 1);
+    Loops l = open_cells();
+    run_cells(&l, s[0], y[0]);
+    assert_null(ls_step_part(l.step, 2));
+    assert_null(ls_step_part(NULL, 0));
+    const ls_image *image = ls_step_image(l.step);
+    size_t tried = 0, strips = 0;
+    for (uint32_t p = 0; p < image->part_count; p++) {
+        const ls_image *own = image->parts[p].image;
+        ls_step *part = ls_step_part(l.step, p);
+        for (uint32_t v = 0; v < own->variant_count; v++)
+            for (uint32_t workers = 1; workers <= 2; workers++) {
+                ls_step_statistics statistics;
+                EXPECT_OK(l.context,
+                          ls_step_tune(part, &(ls_image_tuning){.variant = v, .workers = workers}));
+                const ls_status status = ls_step_stats(part, &statistics);
+                if (status == LS_ERROR_UNSUPPORTED) continue;
+                EXPECT_OK(l.context, status);
+                assert_true(statistics.tuned && statistics.parts <= workers);
+                assert_string_equal(statistics.variant, own->variants[v].name);
+                run_cells(&l, s[1], y[1]);
+                assert_memory_equal(s[0], s[1], sizeof *s);
+                assert_memory_equal(y[0], y[1], sizeof *y);
+                strips += own->variants[v].strips != NULL;
+                tried++;
+            }
+        EXPECT_OK(l.context, ls_step_tune(part, NULL));
+    }
+    assert_true(tried > 8 && strips >= 2);
+    ls_step_statistics usual, tuned;
+    EXPECT_OK(l.context, ls_step_stats(ls_step_part(l.step, 1), &usual));
+    assert_non_null(strstr(usual.variant, "strips"));
+    ls_tuning_record record = {.tuning = {.at_least = usual.work, .at_most = usual.work},
+                               .sizes = "t=3",
+                               .usual_us = 2,
+                               .best_us = 1};
+    const ls_image *part = image->parts[1].image;
+    while (part->variants[record.tuning.variant].work_limit != UINT64_MAX) record.tuning.variant++;
+    snprintf(record.device, sizeof record.device, "%s", ls_context_describe(l.context));
+    EXPECT_OK(l.context, ls_tuning_keep(part, &record, reason, sizeof reason));
+    close_loops(&l);
+    l = open_cells();
+    run_cells(&l, s[1], y[1]);
+    assert_memory_equal(s[0], s[1], sizeof *s);
+    EXPECT_OK(l.context, ls_step_stats(ls_step_part(l.step, 1), &tuned));
+    assert_true(tuned.tuned);
+    assert_null(strstr(tuned.variant, "strips"));
+    EXPECT_OK(l.context, ls_step_stats(ls_step_part(l.step, 0), &tuned));
+    assert_false(tuned.tuned);
+    close_loops(&l);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(lengths), cmocka_unit_test(graphs),
-                                       cmocka_unit_test(other_arrays), cmocka_unit_test(profiles)};
+                                       cmocka_unit_test(other_arrays), cmocka_unit_test(profiles),
+                                       cmocka_unit_test(tunings)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

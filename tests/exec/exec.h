@@ -128,7 +128,8 @@ enum { PARTS = 64 };
 typedef struct Oracle { /* what the interpreter runs of a step with `for`; sequence NULL: it has
                            none */
     const struct Sequence *sequence;
-    const struct Function *parts[PARTS];
+    const struct Function *parts[PARTS], *planned[PARTS]; /* as they run, and as they are planned */
+    struct NestsMade *nests_made[PARTS];
 } Oracle;
 typedef struct Runner {
     Oracle oracle;

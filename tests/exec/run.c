@@ -21,7 +21,7 @@ enum { SPARING = LAYOUT_COUNT, STEPS };
 /* What an image, or one of a part of it, says of its variants. */
 typedef struct Limits {
     const ls_image *image;
-    uint64_t work[VARIANTS], block[VARIANTS];
+    uint64_t work[VARIANTS], block[VARIANTS], strip[VARIANTS];
 } Limits;
 
 typedef struct Run { /* one step at one size with one fill */
@@ -83,28 +83,6 @@ static bool must_hold(const Run *run) {
     return true;
 }
 
-static bool interpret_all(Run *run, const Function *function) {
-    void *data[PARAMETERS];
-    const uint32_t count = run->image->parameter_count;
-    bool ok = true;
-    for (uint32_t i = 0; i < count; i++) {
-        data[i] = run->arrays[i].expected;
-        if (run->arrays[i].list) data[i] = tensor_pointers(&run->arrays[i], data[i]);
-    }
-    const Oracle *oracle = &run->runner->oracle;
-    for (int launch = 0; ok && oracle->sequence && launch < run->directives->launches; launch++)
-        ok = interpret_sequence(oracle->sequence, oracle->parts,
-                                (const int64_t *const *)run->sizes->of, data,
-                                run->directives->shard);
-    for (int launch = 0; ok && !oracle->sequence && launch < run->directives->launches; launch++)
-        ok = interpret(function, (const int64_t *const *)run->sizes->of, data,
-                       run->directives->shard);
-    if (!ok) printf("  the interpreter refused %s\n", run->image->step);
-    for (uint32_t i = 0; i < count; i++)
-        if (run->arrays[i].list) free(data[i]);
-    return ok && must_hold(run);
-}
-
 /* ---- nests ---- */
 
 typedef struct NestsUser {
@@ -137,6 +115,16 @@ static bool compare_nests(void *user, const char *way) {
     return true;
 }
 
+static void count_nests(Runner *runner, const NestsJob *job, bool ok) {
+    runner->runs += job->ran;
+    runner->scheduled += job->scheduled;
+    runner->rows += job->rows;
+    runner->not_rows += job->not_rows;
+    runner->ran_rows += job->ran_rows;
+    runner->unscheduled += job->unscheduled;
+    runner->mismatches += !ok;
+}
+
 /* The plan as nests on the host, instead of kernels on a device. */
 static bool run_nests(Run *run) {
     NestsUser user = {.run = run};
@@ -159,18 +147,86 @@ static bool run_nests(Run *run) {
                     .user = &user,
                     .made = &run->runner->nests_made};
     const bool ok = nests_run(&job);
-    run->runner->runs += job.ran;
-    run->runner->scheduled += job.scheduled;
-    run->runner->rows += job.rows;
-    run->runner->not_rows += job.not_rows;
-    run->runner->ran_rows += job.ran_rows;
-    run->runner->unscheduled += job.unscheduled;
-    run->runner->mismatches += !ok;
+    count_nests(run->runner, &job, ok);
     for (uint32_t i = 0; i < count; i++) {
         if (run->arrays[i].list) free(user.data[i]);
         free(user.results[i]);
     }
     return ok;
+}
+
+/* ---- the nests of a part of a step with `for` ---- */
+
+typedef struct PartUser {
+    const Run *run;
+    const PartRun *part;
+} PartUser;
+
+static void reset_part(void *user) {
+    sequence_reset(((const PartUser *)user)->part);
+}
+
+static bool compare_part(void *user, const char *way) {
+    const PartUser *u = user;
+    const int differs = sequence_differs(u->part);
+    if (differs < 0) return true;
+    const Function *f = u->run->runner->oracle.parts[u->part->number];
+    printf("  FAILED %s:%s, %s inputs, nests of %s: %s differs\n", u->run->program->name, f->name,
+           fill_names[u->run->fill], way, f->parameters[differs].name);
+    return false;
+}
+
+/* The lengths that a part has as it is planned, where it says which strip it is for: all of it. */
+static bool run_part_nests(void *user, const PartRun *part) {
+    static const int64_t begin = 0;
+    Run *run = user;
+    Oracle *oracle = &run->runner->oracle;
+    const Function *f = oracle->planned[part->number];
+    const int64_t *sizes[LS_AXES_MAX];
+    PartUser own = {run, part};
+    memcpy(sizes, part->sizes, sizeof sizes);
+    if (f->iteration && f->iteration->strip >= 0) {
+        sizes[f->iteration->begin] = &begin;
+        sizes[f->iteration->all] = sizes[f->iteration->strip];
+    }
+    NestsJob job = {.function = f,
+                    .sizes = sizes,
+                    .data = part->data,
+                    .first = run->directives->shard,
+                    .launches = 1,
+                    .transformed = run->fill == FILL_NORMAL,
+                    .seed = run->runner->seed,
+                    .reset = reset_part,
+                    .compare = compare_part,
+                    .user = &own,
+                    .made = &oracle->nests_made[part->number]};
+    const bool ok = nests_run(&job);
+    count_nests(run->runner, &job, ok);
+    return ok;
+}
+
+/* ---- what is expected ---- */
+
+static bool interpret_all(Run *run, const Function *function) {
+    void *data[PARAMETERS];
+    const uint32_t count = run->image->parameter_count;
+    bool ok = true;
+    for (uint32_t i = 0; i < count; i++) {
+        data[i] = run->arrays[i].expected;
+        if (run->arrays[i].list) data[i] = tensor_pointers(&run->arrays[i], data[i]);
+    }
+    const Oracle *oracle = &run->runner->oracle;
+    for (int launch = 0; ok && oracle->sequence && launch < run->directives->launches; launch++)
+        ok = interpret_watched(oracle->sequence, oracle->parts,
+                               (const int64_t *const *)run->sizes->of, data, run->directives->shard,
+                               run->runner->nests && launch == 0 ? run_part_nests : NULL, run);
+    for (int launch = 0; ok && !oracle->sequence && launch < run->directives->launches; launch++)
+        ok = interpret(function, (const int64_t *const *)run->sizes->of, data,
+                       run->directives->shard);
+    if (!ok) printf("  the interpreter refused %s\n", run->image->step);
+    for (uint32_t i = 0; i < count; i++)
+        if (run->arrays[i].list) free(data[i]);
+    return ok && must_hold(run);
 }
 
 static bool bind_list(Run *run, ls_context *context, ls_step *step, const Array *array) {
@@ -348,34 +404,40 @@ static bool read_back(Run *run, ls_context *context, ls_step *step, Layout layou
 
 static const char *const layout_names[] = {"dense", "pitched", "strided"};
 
-/* Whether arrays of the layout may run the variant, and it is one of that layout's own. */
-static bool suits(const ls_image_variant *variant, Layout layout) {
+/* Whether arrays of the layout may run the variant, and it is one of that layout's own: what stands
+ * before those for contiguous arrays is tried first for these. */
+static bool suits(const ls_image *image, uint32_t number, Layout layout) {
     static const ls_image_layout own[] = {[LAYOUT_DENSE] = LS_LAYOUT_DENSE,
                                           [LAYOUT_PITCHED] = LS_LAYOUT_PITCHED,
                                           [LAYOUT_STRIDED] = LS_LAYOUT_STRIDED};
-    return variant->layout == own[layout];
+    bool first = layout == LAYOUT_DENSE;
+    for (uint32_t v = 0; v <= number; v++) first &= image->variants[v].layout != LS_LAYOUT_DENSE;
+    return first || image->variants[number].layout == own[layout];
 }
 
 static uint32_t variants_of(const ls_image *image, Layout layout) {
     uint32_t count = 0;
-    for (uint32_t v = 0; v < image->variant_count; v++) count += suits(&image->variants[v], layout);
+    for (uint32_t v = 0; v < image->variant_count; v++) count += suits(image, v, layout);
     return count;
 }
 
 /* Every variant has its turn, which the runtime alone would not give it at these sizes: those
  * before it are taken out of the runtime's choice, and its conditions hold whatever the sizes,
  * unless it would be wrong elsewhere.
- * Every other time blocks that wait for each other do so however little there is to do. The image's
+ * Every other time blocks that wait for each other do so however little there is to do, and strips
+ * are as short as they can be. The image's
  * tables are memory of the loaded program. */
 static void choose_variant(const Limits *limits, Layout layout, uint32_t turn, bool waits) {
     const ls_image *image = limits->image;
     ls_image_variant *variants = (ls_image_variant *)(uintptr_t)image->variants;
     turn %= variants_of(image, layout) + !variants_of(image, layout);
     for (uint32_t v = 0; v < image->variant_count && v < VARIANTS; v++) {
-        const bool before = suits(&variants[v], layout) && turn > 0;
+        const bool before = suits(image, v, layout) && turn > 0;
         turn -= before;
         variants[v].work_limit = before ? 0 : limits->work[v];
         variants[v].one_block_limit = waits ? 0 : limits->block[v];
+        if (variants[v].strips)
+            ((ls_image_strips *)(uintptr_t)variants[v].strips)->work = waits ? 1 : limits->strip[v];
         for (uint32_t i = 0; i < variants[v].condition_count; i++) {
             ls_image_condition *c = (ls_image_condition *)(uintptr_t)&variants[v].conditions[i];
             if (c->required) continue;
@@ -475,7 +537,6 @@ static bool run_at(Run *run, const Function *function, ls_step *steps[CONTEXTS][
         const bool strided = variants_of(run->image, LAYOUT_STRIDED) > 0;
         const bool pitched = variants_of(run->image, LAYOUT_PITCHED) > 0;
         ok = interpret_all(run, function);
-        /* of a step with `for` its parts would have to, iteration by iteration */
         if (ok && run->runner->nests && !run->runner->oracle.sequence) ok = run_nests(run);
         if (run->runner->nests) rounds = 0;
         for (uint32_t round = 0; ok && round < rounds; round++) {
@@ -519,6 +580,8 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
         for (uint32_t v = 0; v < limits[i].image->variant_count && v < VARIANTS; v++) {
             limits[i].work[v] = limits[i].image->variants[v].work_limit;
             limits[i].block[v] = limits[i].image->variants[v].one_block_limit;
+            if (limits[i].image->variants[v].strips)
+                limits[i].strip[v] = limits[i].image->variants[v].strips->work;
         }
     }
     uint32_t turns[LAYOUT_COUNT] = {(uint32_t)random_bits(state) % 64,
@@ -579,9 +642,12 @@ bool run_loaded(Runner *runner, const Program *program, const Directives *direct
             printf("  %s\n", ls_compilation_message(compilation));
             return false;
         }
-        runner->oracle = (Oracle){compilation_sequence(compilation, s), {NULL}};
-        for (size_t i = 0; runner->oracle.sequence && i < runner->oracle.sequence->part_count; i++)
+        runner->oracle = (Oracle){.sequence = compilation_sequence(compilation, s)};
+        for (size_t i = 0; runner->oracle.sequence && i < runner->oracle.sequence->part_count;
+             i++) {
             runner->oracle.parts[i] = compilation_part(compilation, s, i, STAGE_DERIVED);
+            runner->oracle.planned[i] = compilation_part(compilation, s, i, STAGE_GATHERED);
+        }
         runner->planned = compilation_function(compilation, s, STAGE_GATHERED);
         runner->nests_made = NULL;
         ok = run_step(runner, program, directives, function, loaded,

@@ -186,6 +186,12 @@ const ls_image *batch_add(Batch *batch, const ls_image *image, uint32_t wanted, 
         variant->work_limit = UINT64_MAX;
         if (variant->kernel_count == 0) continue;
         if (spread && batch->target->gpu) variant->one_block_limit = 0;
+        if (spread && variant->strips) {
+            ls_image_strips *strips = arena_alloc(arena, sizeof *strips);
+            *strips = *variant->strips;
+            strips->work = 1;
+            variant->strips = strips;
+        }
         const unsigned number = add_text(batch, variant->source, broken);
         ls_image_kernel *kernels = arena_alloc(arena, variant->kernel_count * sizeof *kernels);
         for (uint32_t k = 0; k < variant->kernel_count; k++) {

@@ -31,6 +31,23 @@ bool interpret(const Function *f, const int64_t *const *sizes, void *const *data
  * its views of the arrays, which are copied back when it has run. `parts` are its functions. */
 bool interpret_sequence(const Sequence *sequence, const Function *const *parts,
                         const int64_t *const *sizes, void *const *data, const int64_t first[2]);
+/* One run of a part as the interpreter had it, for another who runs it: on `data`, which is as
+ * interpret() takes it, and which sequence_reset puts back to what the part was given;
+ * sequence_differs says which parameter is not what the interpreter left, or -1. */
+typedef struct PartRun {
+    uint32_t number;
+    const int64_t *const *sizes; /* coordinates included */
+    void *const *data;
+    struct Run *run;
+    void **given, **expected;
+} PartRun;
+void sequence_reset(const PartRun *part);
+int sequence_differs(const PartRun *part);
+typedef bool SequenceWatch(void *user, const PartRun *part); /* false: it ends there */
+/* The same, and `watch` sees the runs of each part at the first two and the last coordinates. */
+bool interpret_watched(const Sequence *sequence, const Function *const *parts,
+                       const int64_t *const *sizes, void *const *data, const int64_t first[2],
+                       SequenceWatch *watch, void *user);
 /* The same where all axes are plain: their lengths. */
 bool interpret_plain(const Function *f, const int64_t *sizes, void *const *data);
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Run {
+struct Run {
     const Sequence *sequence;
     const Function *const *parts;
     const int64_t *sizes[LS_AXES_MAX];
@@ -13,7 +13,10 @@ typedef struct Run {
     void **arrays;           /* by array, as interpret() takes them */
     const int64_t *first;
     Places places; /* of the step */
-} Run;
+    SequenceWatch *watch;
+    void *user;
+};
+typedef struct Run Run;
 
 static const Parameter *row_of(const Run *run, uint32_t array) {
     const Function *step = run->sequence->step;
@@ -78,6 +81,83 @@ static void copy_slice(const Run *run, const View *view, const Parameter *slice,
     }
 }
 
+/* ---- one who watches ---- */
+
+/* Of an array over the axes of `row`: its elements, from `from` to `to`, or whether they differ. */
+static bool visit_tensors(const Run *run, const Parameter *row, void *to, void *from, bool copies) {
+    const int list = ir_list_axis(run->sequence->step, row->axes);
+    bool same = true;
+    Place tensor = {{0}};
+    for (int64_t t = 0; t < (list < 0 ? 1 : run->sizes[list][0]); t++) {
+        if (list >= 0) tensor.at[list] = t;
+        void *const a = list < 0 ? to : ((void **)to)[t], *const b =
+                                                              list < 0 ? from : ((void **)from)[t];
+        const size_t bytes = (size_t)room_of(run, row, &tensor) * element_size(row);
+        if (copies)
+            memcpy(a, b, bytes);
+        else
+            same = same && memcmp(a, b, bytes) == 0;
+    }
+    return same;
+}
+
+static const Function *part_of(const PartRun *part) {
+    return part->run->parts[part->number];
+}
+
+void sequence_reset(const PartRun *part) {
+    for (uint32_t i = 0; i < part_of(part)->parameter_count; i++)
+        visit_tensors(part->run, &part_of(part)->parameters[i], part->data[i], part->given[i],
+                      true);
+}
+
+int sequence_differs(const PartRun *part) {
+    for (uint32_t i = 0; i < part_of(part)->parameter_count; i++)
+        if (!visit_tensors(part->run, &part_of(part)->parameters[i], part->data[i],
+                           part->expected[i], false))
+            return (int)i;
+    return -1;
+}
+
+static void **copy_arrays(const Run *run, const Function *f, void *const *data) {
+    void **copies = calloc(f->parameter_count + 1, sizeof *copies);
+    for (uint32_t i = 0; copies && i < f->parameter_count; i++) {
+        copies[i] = new_array(run, &f->parameters[i]);
+        if (copies[i]) visit_tensors(run, &f->parameters[i], copies[i], data[i], true);
+    }
+    return copies;
+}
+
+static void free_arrays(const Run *run, const Function *f, void **arrays) {
+    for (uint32_t i = 0; arrays && i < f->parameter_count; i++)
+        free_array(run, &f->parameters[i], arrays[i]);
+    free(arrays);
+}
+
+/* Whether it is the first, the second or the last iteration of every loop around the part. */
+static bool is_watched(const Run *run, uint32_t number) {
+    bool watched = run->watch != NULL;
+    for (uint32_t l = run->sequence->parts[number].loop; l; l = run->sequence->loops[l - 1].outer) {
+        const uint32_t axis = run->sequence->loops[l - 1].axis;
+        watched = watched && (run->at[axis] < 2 || run->at[axis] + 1 == run->sizes[axis][0]);
+    }
+    return watched;
+}
+
+static bool interpret_part(Run *run, uint32_t number, void **data) {
+    const Function *f = run->parts[number];
+    if (!is_watched(run, number)) return interpret(f, run->sizes, data, run->first);
+    PartRun part = {.number = number, .sizes = run->sizes, .run = run, .expected = data};
+    part.given = copy_arrays(run, f, data);
+    void **own = copy_arrays(run, f, data);
+    part.data = own;
+    const bool good = part.given && own && interpret(f, run->sizes, data, run->first) &&
+                      run->watch(run->user, &part);
+    free_arrays(run, f, part.given);
+    free_arrays(run, f, own);
+    return good;
+}
+
 static bool run_part(Run *run, uint32_t number) {
     const Part *part = &run->sequence->parts[number];
     const Function *f = run->parts[number];
@@ -93,7 +173,7 @@ static bool run_part(Run *run, uint32_t number) {
         good = data[i] != NULL;
         if (good) copy_slice(run, view, &f->parameters[i], data[i], false);
     }
-    good = good && interpret(f, run->sizes, data, run->first);
+    good = good && interpret_part(run, number, data);
     for (uint32_t i = 0; i < f->parameter_count && data; i++) {
         if (part->views[i].fixed == 0) continue;
         if (good && f->parameters[i].role != LS_IN)
@@ -135,8 +215,14 @@ static bool run_parts(Run *run, uint32_t first, uint32_t end, uint32_t loop) {
 
 bool interpret_sequence(const Sequence *s, const Function *const *parts,
                         const int64_t *const *sizes, void *const *data, const int64_t first[2]) {
+    return interpret_watched(s, parts, sizes, data, first, NULL, NULL);
+}
+
+bool interpret_watched(const Sequence *s, const Function *const *parts, const int64_t *const *sizes,
+                       void *const *data, const int64_t first[2], SequenceWatch *watch,
+                       void *user) {
     const size_t own = s->step->parameter_count, count = own + s->carried_count;
-    Run run = {.sequence = s, .parts = parts, .first = first};
+    Run run = {.sequence = s, .parts = parts, .first = first, .watch = watch, .user = user};
     for (uint32_t a = 0; a < s->step->axis_count; a++) run.sizes[a] = sizes[a];
     for (uint32_t a = 0; a < s->step->axis_count; a++)
         if (s->place[a]) run.sizes[s->place[a]] = &run.at[a];

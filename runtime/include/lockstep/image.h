@@ -228,6 +228,18 @@ typedef struct ls_image_packed {
     const char *const *text;
 } ls_image_packed;
 
+/* Of a variant whose kernel runs all iterations of a `for` strip by strip, as nothing goes from one
+ * strip of the axis to another: each block, or worker, runs them for strips of its own and waits
+ * for nobody. For such a variant the length of `axis` is that of a strip, which ls_image_strip
+ * gives, that of `all` is the whole axis's and that of `begin` the number of strips; for others of
+ * the image `begin` is 0 and `all` the whole. */
+typedef struct ls_image_strips {
+    uint32_t axis, begin, all;
+    uint64_t work;        /* elements, of all phases together, that a strip should have at least */
+    uint32_t array_count; /* bytes of one coordinate of each array that the strips share out */
+    const ls_image_extent *bytes;
+} ls_image_strips;
+
 /* One way to run the step: the kernels launched in order. Unless a tuning applies, the runtime
  * takes the first variant whose layout the bound arrays have, whose work does not exceed
  * work_limit, whose conditions all hold and which the device can run. The last of each layout asks
@@ -244,9 +256,11 @@ typedef struct ls_image_packed {
  * - if layout is not LS_LAYOUT_DENSE: for each parameter in order, rank strides in elements (i64);
  * 0 for lists, whose tensors are always contiguous: there this layout only drops the alignment;
  * - if the image draws: the first tensor and the first element of its draws (i64; ls_step_shard);
- * - if the variant iterates: how many iterations there are, and for each parameter whose view has
- *   the loop's axis among its fixed ones, in order, the bytes from one slice to the next (i64);
- *   data pointers of these are to the slice at 0 then.
+ * - if the variant iterates: how many iterations each of its loops has, the outermost first, and
+ * for each parameter, and each axis of these loops among its view's fixed ones, in order, the bytes
+ *   from one slice to the next (i64); data pointers are to the slice at 0 of these axes then;
+ * - if it has strips: for each parameter with their axis, in order, the bytes from one coordinate
+ *   of it to the next (i64).
  *
  * A GPU kernel takes it by value; a CPU kernel is
  *
@@ -282,7 +296,10 @@ typedef struct ls_image_variant {
     /* instead of `code`: where its code_size bytes are among those of several variants */
     const ls_image_packed *packed;
     size_t packed_at;
-    uint32_t iterates; /* of a part that is all of a loop's body: one launch runs all iterations */
+    /* Of a part that is all of a loop's body: of how many loops around it, each in the next, one
+     * launch runs all iterations. */
+    uint32_t iterates;
+    const ls_image_strips *strips; /* or NULL */
 } ls_image_variant;
 
 /* What `lockstep tune` found best for launches of about one size: if the work of variant `variant`
@@ -371,6 +388,12 @@ typedef uint64_t (*ls_image_value)(const void *of, const ls_image_extent *extent
 uint64_t ls_image_work(const ls_image_variant *variant, ls_image_value value, const void *of);
 int ls_image_suits(const ls_image_variant *variant, uint64_t work, ls_image_value value,
                    const void *of);
+
+/* How long the strips of a variant are on an axis of that length, which is the axis's own in `of`:
+ * long enough to be worth a block's time, and no array's part of one begins off a boundary of 16
+ * bytes. */
+int64_t ls_image_strip(const ls_image_variant *variant, int64_t length, ls_image_value value,
+                       const void *of);
 
 /* What a kernel reads and writes of device memory, in bytes, for the lengths in `of`. `left_out`
  * says of which parameters nothing moves, as they are outs without memory; NULL: of none. 0, and

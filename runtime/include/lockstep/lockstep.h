@@ -289,8 +289,12 @@ ls_status ls_step_launch(ls_step *step);
 /* Launches the step so, whatever its size, until the next call; NULL: as its image says. For
  * programs that measure, as `lockstep tune` does, which keeps what is best for later programs; no
  * result changes by a bit. LS_ERROR_UNSUPPORTED, from the next prepare or launch, where the variant
- * does not suit what is bound. */
+ * does not suit what is bound. A step with `for` is launched part by part: see ls_step_part. */
 ls_status ls_step_tune(ls_step *step, const ls_image_tuning *tuning);
+/* Part `number` of a step with `for`, as its image counts them, for ls_step_tune and ls_step_stats;
+ * no other call takes it. It lives as long as the step. NULL: there is none, as of steps without
+ * `for`. */
+ls_step *ls_step_part(ls_step *step, uint32_t number);
 typedef struct ls_step_statistics {
     const char *variant; /* the plan in use */
     uint32_t launches;   /* kernels per launch of the step */
