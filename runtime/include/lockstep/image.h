@@ -283,6 +283,9 @@ typedef struct ls_image_variant {
     const ls_image_packed *packed;
     size_t packed_at;
     uint32_t iterates; /* of a part that is all of a loop's body: one launch runs all iterations */
+    /* CPU: bit a for each axis a that rows run along, whose length as a constant of the code is
+     * worth a compile where it is short; 0 ahead of time. It lies where older images have zeros. */
+    uint32_t row_axes;
 } ls_image_variant;
 
 /* What `lockstep tune` found best for launches of about one size: if the work of variant `variant`
