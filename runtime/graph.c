@@ -137,6 +137,7 @@ static ls_status replay(ls_graph *graph, const char *call, uint64_t times) {
     ls_status status = context_captured(context, &captured);
     if (status != LS_OK || times == 0) return status;
     if (captured) pin_steps(graph);
+    if (!graph->native && !graph->settled) graph_count_replays(graph, times);
     graph->statistics.replays += times;
     ProfileSpan span = {0};
     if (!captured) span = profile_open(context);
@@ -307,6 +308,7 @@ ls_status ls_graph_update(ls_graph *graph) {
     if (!graph->native) graph->statistics.nodes = fresh.launch_count;
     recording_free(&graph->recording);
     graph->recording = fresh;
+    graph->settled = false;
     graph->moved = (Moved){0, 0};
     graph->launches = 0;
     for (size_t i = 0; i < fresh.entry_count; i++)

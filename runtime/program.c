@@ -65,14 +65,15 @@ static ls_program *new_program(ls_context *context, size_t count) {
 
 ls_status ls_inner_program(ls_context *context, const char *call, const char *const *names,
                            size_t count, ImageMaker make_image, ls_code_maker make,
-                           CodesMaker make_all, void *maker, void (*release)(void *maker),
-                           ls_program **program) {
+                           CodesMaker make_all, KnownMaker make_known, void *maker,
+                           void (*release)(void *maker), ls_program **program) {
     ls_program *made = new_program(context, count);
     if (!made) return error_memory(&context->error, call);
     for (; made->count < count; made->count++) made->names[made->count] = names[made->count];
     made->make_image = make_image;
     made->make = make;
     made->make_all = make_all;
+    made->make_known = make_known;
     made->maker = maker;
     made->release = release;
     *program = made;
@@ -129,6 +130,7 @@ static void free_variants(ls_program *program, const ls_image *image, Variant *v
         settled |= variants[i].loaded;
         if (variants[i].loaded)
             program->context->driver->unload(program->context->device, variants[i].module);
+        known_free(program, &variants[i]);
         free(variants[i].unpacked);
         free(variants[i].kernels);
     }
