@@ -351,6 +351,12 @@ void items_vectorize(ItemBuilder *b, NestNode **body, SymbolId loop, Index row, 
 bool items_prefetch(ItemBuilder *b,
                     RowPrefetch *ahead); /* fills in what a row fusion prefetches; false: nothing */
 void items_small_rows(ItemBuilder *b);
+/* The loop in the body over elements that are not reduced: one-hot tests peeled, non-temporal
+ * stores where they pay. */
+void items_elements(ItemBuilder *b, NestNode **body, SymbolId loop);
+/* rows_ahead.c: short rows of which nothing is reduced: what is some work ahead of the elements,
+ * for a batch of rows at once. */
+void items_rows_ahead(ItemBuilder *b);
 /* Unrolls a tile's loop over rows so far that the loads of an iteration have at most so many bytes,
  * loads first. */
 void items_jam(ItemBuilder *b, NestNode *loop, int64_t max);
