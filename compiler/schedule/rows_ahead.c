@@ -12,7 +12,7 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-enum { ROWS = 64, SHORT = 512, WORK_MIN = 15 /* that of a root or a division */, VALUES = 16 };
+enum { ROWS = 64, SHORT = 512, WORK_MIN = 8 /* that of a root or a division */, VALUES = 16 };
 
 typedef struct RowsAhead {
     ItemBuilder *items;

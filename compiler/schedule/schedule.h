@@ -132,10 +132,10 @@ const char *schedule_trees(Nest *nest, NestNode **body, const TileNumbers *numbe
 bool schedule_is_halved(const NestNode *body);
 
 /* vectors.c: whether one thread takes the loop along a row by vectors of the language, also where
- * it stores, and whether
- * what it pushes to a tree may be such. */
+ * it stores, and whether what it pushes to a tree may be such: sums and products, with `any_order`
+ * minima and maxima too. */
 bool schedule_is_vectorizable(const Nest *nest, const NestNode *loop, bool stores);
-bool schedule_is_vector_tree(const NestNode *tree);
+bool schedule_is_vector_tree(const NestNode *tree, bool any_order);
 
 /* non_temporal.c: marks the stores of a CPU thread that become non-temporal; gives how many. */
 size_t schedule_non_temporal(const Plan *plan, const PlainNest *plain, NestNode *body);

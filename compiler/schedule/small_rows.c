@@ -251,7 +251,7 @@ static NestNode *any_rows(SmallRows *s, Index begin, Index stop) {
 static bool has_vectors(const SmallRows *s) {
     if (s->items->numbers->layout == LS_LAYOUT_STRIDED) return false;
     for (size_t i = 0; i < s->tree_count; i++)
-        if (!schedule_is_vector_tree(s->trees[i]) || s->trees[i]->op != s->trees[0]->op)
+        if (!schedule_is_vector_tree(s->trees[i], true) || s->trees[i]->op != s->trees[0]->op)
             return false;
     for (size_t i = 0; i < s->loop_count; i++)
         if (!schedule_is_vectorizable(s->nest, s->loops[i], false)) return false;

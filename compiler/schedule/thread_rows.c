@@ -188,7 +188,8 @@ static bool is_vectorizable(ItemBuilder *b, SymbolId own) {
     for (const NestNode *node = (*place)->body; node; node = node->next) {
         if (node->kind != NEST_PUSH) continue;
         const NestNode *tree = *nest_find(&nest->body, node->array);
-        if (!schedule_is_vector_tree(tree) || (op != OP_NONE && op != tree->op)) return false;
+        if (!schedule_is_vector_tree(tree, false) || (op != OP_NONE && op != tree->op))
+            return false;
         op = tree->op;
     }
     return true;
