@@ -37,10 +37,21 @@ static bool is_straight(const RowsAhead *a, const NestNode *body) {
     return true;
 }
 
-/* Rows of one length: values that are some work, and a loop that uses them. */
+/* Whether it takes a root, a division or what is slower. */
+static bool is_slow(const Nest *nest, ValueId id) {
+    const Value *v = &nest->values->values[id];
+    if (!id || v->op == VALUE_NAME || v->op == VALUE_INDEX) return false;
+    if (v->type != TYPE_I64 && op_info[v->op].work >= WORK_MIN) return true;
+    for (int i = 0; i < op_info[v->op].arity; i++)
+        if (is_slow(nest, v->arg[i])) return true;
+    return false;
+}
+
+/* Rows of one length: values of which one is slow, and a loop that uses them. */
 static bool find_values(RowsAhead *a) {
     const Nest *nest = a->nest;
-    int64_t known, work = 0;
+    int64_t known;
+    bool any = false;
     for (a->along = a->row->body; a->along && a->along->kind != NEST_LOOP;
          a->along = a->along->next)
         if (a->along->kind != NEST_LET && a->along->kind != NEST_LOAD) return false;
@@ -50,14 +61,12 @@ static bool find_values(RowsAhead *a) {
     if (index_is_number(a->row->extent, &known) && known == 1) return false;
     if (index_is_number(a->along->extent, &known) && known > SHORT) return false;
     for (const NestNode *node = a->row->body; node != a->along; node = node->next) {
-        NestNode alone = *node;
-        alone.next = NULL;
-        work += items_work(nest, &alone);
+        any |= is_slow(nest, node->value);
         if (!nest_body_uses(nest, a->along, node->name)) continue;
         if (a->value_count == VALUES) return false;
         a->values[a->value_count++] = node->name;
     }
-    return work >= WORK_MIN;
+    return any;
 }
 
 static NestNode *over_rows(RowsAhead *a, NestNode *body, Index begin, Index count, SymbolId r) {
