@@ -167,9 +167,11 @@ ls_status ls_compile_file(const char *path, const ls_compile_options *options,
 
 void ls_compilation_destroy(ls_compilation *c) {
     if (!c) return;
+    background_close(c->background);
     for (size_t i = 0; i < c->state_count; i++)
         for (Made *made = c->steps[i].made; made; made = made->next) {
             for (uint32_t v = 0; v < made->image->variant_count; v++) free(made->code[v].data);
+            for (KnownCode *known = made->known; known; known = known->next) free(known->code.data);
             free(made->tunings);
         }
     for (Output *output = c->outputs; output; output = output->next) free(output->data);
@@ -379,6 +381,34 @@ ls_status ls_compilation_codes(ls_compilation *c, const ls_code_request *request
     return LS_OK;
 }
 
+typedef struct KnownJob {
+    Made *made;
+    uint32_t variant;
+    const int64_t *lengths;
+    ls_known_when when;
+    KnownCode *known;
+} KnownJob;
+
+static ls_status make_known(ls_compilation *c, void *job) {
+    KnownJob *j = job;
+    return compile_known(c, j->made, j->variant, j->lengths, j->when, &j->known);
+}
+
+ls_status ls_compilation_known(ls_compilation *c, const ls_image *image, size_t variant,
+                               int64_t *lengths, ls_known_when when, const void **code,
+                               size_t *size, int *from_cache) {
+    int64_t known[LS_AXES_MAX];
+    KnownJob job = {find_made(c, image), (uint32_t)variant, known, when, NULL};
+    *code = NULL;
+    c->message[0] = 0;
+    if (!job.made || variant >= image->variant_count || image->variants[variant].form ||
+        !known_lengths(image, job.variant, lengths, known))
+        return LS_ERROR_UNSUPPORTED;
+    memcpy(lengths, known, image->axis_count * sizeof *lengths);
+    ls_status status = run(c, make_known, &job);
+    return status == LS_OK ? known_take(job.known, code, size, from_cache) : status;
+}
+
 /* ---- what `lockstep tune` found ---- */
 
 ls_status ls_compilation_image_tuned(ls_compilation *c, size_t step, const char *target,
@@ -399,36 +429,6 @@ typedef struct SumJob {
     Made *made;
 } SumJob;
 
-static size_t find_parameter(const Function *f, const char *name) {
-    size_t number = 0;
-    while (number < f->parameter_count && strcmp(f->parameters[number].name, name) != 0) number++;
-    return number;
-}
-
-/* What is asked for, in the step's numbers. */
-static Sum check_sum(ls_compilation *c, const Function *f, const ls_sum *asked) {
-    const size_t number = find_parameter(f, asked->parameter);
-    if (number == f->parameter_count)
-        compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "step `%s` has no parameter `%s`", f->name,
-                      asked->parameter);
-    const Parameter *p = &f->parameters[number];
-    const Type type = (Type)asked->type;
-    if (p->role != LS_IN)
-        compiler_fail(&c->compiler, LS_ERROR_BIND,
-                      "parameter `%s` of step `%s` is written, and a sum can only be read", p->name,
-                      f->name);
-    if (!p->axes || p->has_default || type_info[p->type].compute != TYPE_F32)
-        compiler_fail(&c->compiler, LS_ERROR_BIND,
-                      "parameter `%s` of step `%s` is no array of f32 or a narrower float, so "
-                      "there is no sum in f32 to stand for it",
-                      p->name, f->name);
-    if (type != p->type && type != TYPE_F32)
-        compiler_fail(&c->compiler, LS_ERROR_BIND,
-                      "the arrays of a sum for parameter `%s` of step `%s` are %s or f32", p->name,
-                      f->name, type_info[p->type].name);
-    return (Sum){(uint32_t)number, asked->count, type};
-}
-
 static ls_status make_summed(ls_compilation *c, void *job) {
     SumJob *j = job;
     const StepState *state = &c->steps[j->step];
@@ -437,7 +437,7 @@ static ls_status make_summed(ls_compilation *c, void *job) {
                       "step `%s` has a `for`, and sums are for steps without",
                       state->simplified->name);
     Sum *sums = arena_alloc(&c->compiler.arena, (j->count + 1) * sizeof *sums);
-    for (size_t i = 0; i < j->count; i++) sums[i] = check_sum(c, state->lowered, &j->sums[i]);
+    for (size_t i = 0; i < j->count; i++) sums[i] = sum_asked(state->lowered, &j->sums[i]);
     const size_t made = compile_summed(c, j->step, sums, j->count);
     if (!c->steps[made].simplified) return LS_ERROR_PROGRAM;
     j->made = compile_image(c, made, j->target);

@@ -195,6 +195,49 @@ Made *compile_image(ls_compilation *c, size_t number, const char *target_name) {
     return made;
 }
 
+static bool has_made(const StepState *step, const Made *made) {
+    const Made *own = step->made;
+    while (own && own != made) own = own->next;
+    return own != NULL;
+}
+
+static const char *known_text(ls_compilation *c, const Made *made, uint32_t variant,
+                              const int64_t *lengths) {
+    const ls_image *image = made->image;
+    Arena *arena = &c->compiler.arena;
+    size_t number = 0;
+    while (!has_made(&c->steps[number], made)) number++;
+    const Target *target = target_for(image->target);
+    const char *text = emit_known(compile_plan(c, number), target, variant, lengths);
+    Text stage = text_open(arena);
+    text_printf(&stage, "5-%s-%u", image->target, variant);
+    for (uint32_t a = 0; a < image->axis_count; a++)
+        if (lengths[a]) text_printf(&stage, "-%s=%lld", image->axes[a].name, (long long)lengths[a]);
+    text_printf(&stage, ".%s", target->name);
+    dump(c, image->step, stage.data, text);
+    return text;
+}
+
+ls_status compile_known(ls_compilation *c, Made *made, uint32_t variant, const int64_t *lengths,
+                        ls_known_when when, KnownCode **found) {
+    *found = known_find(made, variant, lengths);
+    if (*found) return LS_OK;
+    KnownCode *known = known_new(&c->compiler.arena, made, variant, lengths);
+    if (!known) return LS_ERROR_UNSUPPORTED;
+    known->no_cache = c->options.no_cache;
+    if (!known_load(known)) {
+        if (when == LS_KNOWN_KEPT) return LS_OK;
+        known->source = known_text(c, made, variant, lengths);
+        if (when == LS_KNOWN_NOW)
+            known_make(known);
+        else if (!background_add(&c->background, known))
+            known->state = KNOWN_FAILED;
+    }
+    known->next = made->known;
+    made->known = *found = known;
+    return LS_OK;
+}
+
 void compile_check(ls_compilation *c, size_t number) {
     const Sequence *sequence = c->steps[number].sequence;
     for (size_t i = 0; sequence && i < sequence->part_count; i++)

@@ -26,9 +26,10 @@ struct ls_compilation {
     Module *module;
     StepState *steps; /* behind those of the file, parts of those with `for`, and sums */
     size_t step_count, state_count, state_capacity;
-    locale_t locale;    /* C */
-    Output *outputs;    /* what emit gave, freed at the end */
-    char message[4096]; /* the last failure that is not a diagnostic */
+    locale_t locale;        /* C */
+    Output *outputs;        /* what emit gave, freed at the end */
+    Background *background; /* makes code for known lengths */
+    char message[4096];     /* the last failure that is not a diagnostic */
 };
 
 /* compile.c: the passes in their order. Each unwinds where it cannot go on. */
@@ -40,6 +41,12 @@ const Plan *compile_plan(ls_compilation *c, size_t step);
  * the step. Needs no toolchain. */
 void compile_check(ls_compilation *c, size_t step);
 Made *compile_image(ls_compilation *c, size_t step, const char *target);
+
+/* Code of a variant of such an image in which these lengths (by axis; 0: none) are constants, or
+ * what leads to it, as `when` says; NULL: the cache has none. LS_ERROR_UNSUPPORTED: the variant has
+ * as many as it may. */
+ls_status compile_known(ls_compilation *c, Made *made, uint32_t variant, const int64_t *lengths,
+                        ls_known_when when, KnownCode **found);
 
 /* The same for a file that is built ahead of time, which kernels for the CPU go into as C. */
 AheadImage compile_ahead(ls_compilation *c, size_t step, const char *target, ls_image_layout last,

@@ -11,6 +11,7 @@ ls_status ls_context_create(const char *device, void *stream, ls_context **conte
     if (!made) return error_memory(NULL, "ls_context_create");
     ls_status status = device_open(device, stream, NULL, &made->device);
     if (status == LS_OK) status = memory_open(&made->memory);
+    if (status == LS_OK) status = known_open(made);
     if (status != LS_OK) {
         if (made->device) made->device->driver->close(made->device);
         free(made);

@@ -143,6 +143,7 @@ static ls_status replay(ls_graph *graph, const char *call, uint64_t times) {
     const Recording *recording = &graph->recording;
     const Driver *driver = context->driver;
     if (captured) pin_steps(graph);
+    if (!graph->native && !graph->settled) graph_count_replays(graph, times);
     graph->statistics.replays += times;
     copy_add(&context->copies, &graph->copies, times);
     if (!captured && profile_wants_replay(context, graph)) {
@@ -375,6 +376,7 @@ ls_status ls_graph_update(ls_graph *graph) {
     if (!graph->native) graph->statistics.nodes = fresh.launch_count;
     recording_free(&graph->recording);
     graph->recording = fresh;
+    graph->settled = false;
     for (size_t i = 0; i < graph->step_count; i++) leave_retired(&graph->steps[i]);
     return LS_OK;
 }

@@ -65,8 +65,8 @@ static ls_program *new_program(ls_context *context, size_t count) {
 
 ls_status ls_inner_program(ls_context *context, const char *call, const char *const *names,
                            size_t count, size_t own_count, ImageMaker make_image,
-                           ls_code_maker make, CodesMaker make_all, void *maker,
-                           void (*release)(void *maker), ls_program **program) {
+                           ls_code_maker make, CodesMaker make_all, KnownMaker make_known,
+                           void *maker, void (*release)(void *maker), ls_program **program) {
     ls_program *made = new_program(context, count);
     if (!made) return error_memory(&context->error, call);
     for (; made->count < count; made->count++) made->names[made->count] = names[made->count];
@@ -74,6 +74,7 @@ ls_status ls_inner_program(ls_context *context, const char *call, const char *co
     made->make_image = make_image;
     made->make = make;
     made->make_all = make_all;
+    made->make_known = make_known;
     made->maker = maker;
     made->release = release;
     *program = made;
@@ -130,6 +131,7 @@ static void free_variants(ls_program *program, const ls_image *image, Variant *v
         settled |= variants[i].loaded;
         if (variants[i].loaded)
             program->context->driver->unload(program->context->device, variants[i].module);
+        known_free(program, &variants[i]);
         free(variants[i].unpacked);
         free(variants[i].kernels);
     }

@@ -24,6 +24,11 @@ static void make_codes(void *maker, const ls_image *const *images, const uint32_
     free(requests);
 }
 
+static ls_status make_known(void *maker, const ls_image *image, size_t variant, int64_t *lengths,
+                            ls_known_when when, const void **code, size_t *size, int *from_cache) {
+    return ls_compilation_known(maker, image, variant, lengths, when, code, size, from_cache);
+}
+
 static void release_maker(void *maker) {
     ls_compilation_destroy(maker);
 }
@@ -50,9 +55,9 @@ static ls_status collect(ls_context *context, const char *call, ls_compilation *
     const char **names = calloc(count + 1, sizeof *names);
     if (!names) return out_of_memory(context, call);
     for (size_t i = 0; i < count; i++) names[i] = ls_compilation_step_name(compilation, i);
-    ls_status status =
-        ls_inner_program(context, call, names, count, ls_compilation_own_step_count(compilation),
-                         make_image, make_code, make_codes, compilation, release_maker, program);
+    ls_status status = ls_inner_program(
+        context, call, names, count, ls_compilation_own_step_count(compilation), make_image,
+        make_code, make_codes, make_known, compilation, release_maker, program);
     free(names);
     return status;
 }

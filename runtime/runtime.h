@@ -345,7 +345,8 @@ struct ls_context {
     size_t mark_bytes;
     Built *built;
     size_t built_count;
-    ls_comm *comms; /* its communicators, the latest first */
+    ls_comm *comms;            /* its communicators, the latest first */
+    bool known_off, known_now; /* LOCKSTEP_LENGTHS */
     Memory memory;
     ls_copy_statistics copies;
     Error error;
@@ -363,12 +364,21 @@ void ahead_close(ls_context *context); /* ahead.c: drops what was built ahead of
 ls_status comm_failure(ls_context *context);
 
 /* program.c */
+enum { KNOWN_MAX = 4 };
+typedef struct Known { /* code of a variant for rows of known lengths */
+    int64_t *lengths;  /* by axis; 0: of any */
+    Kernel *kernels;
+    void *module;
+} Known;
 typedef struct Variant { /* what is loaded of an image's variant; the program's steps share it */
     bool loaded, from_cache;
     double compile_ms;
     void *module;
     void *unpacked; /* its code, where the image has it packed: drivers need not copy it */
     Kernel *kernels;
+    Known known[KNOWN_MAX];
+    uint32_t known_count;
+    bool known_asked; /* the cache was */
 } Variant;
 /* Makes the image of a program's step, with sums for some of its parameters; when it fails *message
  * says why. */
@@ -378,6 +388,10 @@ typedef ls_status (*ImageMaker)(void *maker, size_t index, const ls_sum *sums, s
 /* Makes the code of several variants at the same time, for `make` to find it. */
 typedef void (*CodesMaker)(void *maker, const ls_image *const *images, const uint32_t *variants,
                            size_t count);
+/* ls_compilation_known, which names what the others are. */
+typedef ls_status (*KnownMaker)(void *maker, const ls_image *image, size_t variant,
+                                int64_t *lengths, ls_known_when when, const void **code,
+                                size_t *size, int *from_cache);
 typedef struct Summed { /* an image with sums, and its variants */
     const ls_image *image;
     Variant *variants;
@@ -395,7 +409,8 @@ struct ls_program {
     size_t own_count;      /* the first: those of the file itself, not of what it imports */
     ImageMaker make_image; /* NULL: all images are there */
     ls_code_maker make;
-    CodesMaker make_all; /* NULL: they are made one by one */
+    CodesMaker make_all;   /* NULL: they are made one by one */
+    KnownMaker make_known; /* NULL: there is the general code alone */
     void *maker;
     void (*release)(void *maker);
 };
@@ -406,8 +421,8 @@ struct ls_program {
  * the thread's. */
 ls_status ls_inner_program(ls_context *context, const char *call, const char *const *names,
                            size_t count, size_t own_count, ImageMaker make_image,
-                           ls_code_maker make, CodesMaker make_all, void *maker,
-                           void (*release)(void *maker), ls_program **program);
+                           ls_code_maker make, CodesMaker make_all, KnownMaker make_known,
+                           void *maker, void (*release)(void *maker), ls_program **program);
 ls_status ls_inner_error(ls_context *context, ls_status status, const char *call,
                          const char *message);
 /* The variants of step `index`, allocated on first use; NULL: out of memory. */
@@ -480,6 +495,12 @@ typedef struct StepSum {
     ls_type type;
     size_t source, first; /* its number in the source; that of the first in the image */
 } StepSum;
+/* Whether code for the lengths of a step's rows is to come. */
+typedef enum KnownState {
+    KNOWN_COUNTED, /* its launches are counted */
+    KNOWN_AWAITED, /* it is being made */
+    KNOWN_SETTLED  /* what there will be is there */
+} KnownState;
 struct ls_step {
     ls_step *owner;  /* of a part of a step with `for`: that step */
     ls_step **parts; /* of one with `for` */
@@ -531,6 +552,8 @@ struct ls_step {
     Retired *retired; /* memory that graphs still use */
     size_t retired_count;
     uint64_t retirements; /* so far */
+    KnownState known;
+    uint64_t known_mark, known_launches; /* of which lengths, and how many so far */
 };
 enum { SCALAR_BYTES = 16 };
 
@@ -622,6 +645,17 @@ ls_status step_prepare(ls_step *step, const char *call);
 ls_status step_prepare_part(ls_step *part, const char *call);
 /* Whether nothing is to be prepared. A device may turn out to lack what was counted on. */
 bool step_is_ready(const ls_step *step);
+
+/* step_known.c: code in which the lengths of rows are constants. */
+ls_status known_open(ls_context *context); /* reads LOCKSTEP_LENGTHS */
+void known_free(ls_program *program, Variant *variant);
+/* For a step whose launches are filled: takes the code that is there. */
+void step_find_known(ls_step *step);
+/* After launches outside a capture, of a step that is not KNOWN_SETTLED: has code made, or takes
+ * what was made. Gives whether launches changed. */
+bool step_count_launches(ls_step *step, uint64_t times);
+/* Likewise for a graph that is not `settled`; its recording takes the code as well. */
+void graph_count_replays(ls_graph *graph, uint64_t times);
 
 /* step_parts.c: the parts of a step with `for`, and their launches in all iterations. */
 ls_status parts_create(ls_step *step, const char *call, Variant *variants);
@@ -851,6 +885,7 @@ struct ls_graph {
     void *handle;        /* the driver's own graph; NULL: the recording is the graph */
     bool native;         /* it is, or is being captured as, the driver's own */
     bool broken;         /* an update failed half way */
+    bool settled;        /* no code for known lengths is to come */
     Recording recording; /* of the driver's graph too, for updates */
     struct Kept {        /* each once; the graph holds a reference */
         ls_step *step;

@@ -434,6 +434,7 @@ ls_status ls_step_launch(ls_step *step) {
     if (context->capture)
         return graph_record(context->capture, "ls_step_launch", step, step->launches,
                             step->launch_count);
+    if (step->known != KNOWN_SETTLED) step_count_launches(step, 1);
     status = launch_in_range(step);
     /* the device refused its first launch: nothing has run, and there are kernels without such */
     if (status == LS_ERROR_UNSUPPORTED && !captured && step->launch_count &&

@@ -400,6 +400,7 @@ static ls_status complete(ls_step *step, const char *call, ls_status status) {
     if (status == LS_OK && !step->planned) status = step_allocate_temporaries(step, call);
     if (status == LS_OK) status = step_upload(step, call);
     if (status == LS_OK) write_launches(step);
+    if (status == LS_OK) step_find_known(step);
     step->ready = step->planned = status == LS_OK;
     step->planned_variant = step->chosen;
     if (step->ready) log_launches(step);

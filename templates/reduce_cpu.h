@@ -131,6 +131,20 @@ LS_FN ls_vector_f32 ls_take_bf16(const bf16 *from, i64 left) {
     return (ls_vector_f32)(__builtin_convertvector(some, ls_vector_u32) << 16);
 }
 
+/* The lesser and the greater of two lanes, as ls_min_f32 and ls_max_f32 have them. */
+typedef i32 ls_vector_i32 __attribute__((vector_size(64)));
+LS_FN ls_vector_f32 ls_choose_f32(ls_vector_i32 first, ls_vector_f32 a, ls_vector_f32 b) {
+    return (ls_vector_f32)((first & (ls_vector_i32)a) | (~first & (ls_vector_i32)b));
+}
+LS_FN ls_vector_f32 ls_vectors_min_f32(ls_vector_f32 a, ls_vector_f32 b) {
+    const ls_vector_f32 zero = (ls_vector_f32)((ls_vector_i32)a | (ls_vector_i32)b);
+    return ls_choose_f32(a == a, ls_choose_f32(a == b, zero, ls_choose_f32(a < b, a, b)), a);
+}
+LS_FN ls_vector_f32 ls_vectors_max_f32(ls_vector_f32 a, ls_vector_f32 b) {
+    const ls_vector_f32 zero = (ls_vector_f32)((ls_vector_i32)a & (ls_vector_i32)b);
+    return ls_choose_f32(a == a, ls_choose_f32(a == b, zero, ls_choose_f32(a > b, a, b)), a);
+}
+
 /* The leaves of up to LS_TREES trees, sixteen of row r from `at` on, of which `left` are there; of
  * columns what is stored of them behind the leaves, and the function of their stores. */
 enum { LS_TREES = 8 };
@@ -260,10 +274,10 @@ LS_FN void ls_memory_f32(const void *of, i64 r, i64 at, i64 left, ls_vector_f32 
     }                                                                                    \
     LS_TILES_##type(kind, combine)
 
-/* Trees of f32 along rows, whose leaves a function gives sixteen at a time, those of `trees` trees
- * together. to[tree][row] becomes the value of the tree of each of `count` rows of `length` leaves,
- * up to 1024. Four rows are written at a time: where `count` is no multiple of four, the places
- * behind the last value are written, too.
+/* Trees of f32 along rows (of a kind without an order too), whose leaves a function gives sixteen
+ * at a time, those of `trees` trees together. to[tree][row] becomes the value of the tree of each
+ * of `count` rows of `length` leaves, up to 1024. Four rows are written at a time: where `count` is
+ * no multiple of four, the places behind the last value are written, too.
  *
  * pair_elements, pair_quads: neighbours combined within 16 bytes, for the lowest two bits of a
  * lane's number, and 16 bytes with 16, for the next two. row_vectors: the partial sums of a row

@@ -50,6 +50,12 @@ const char *emit_size(Emitter *e, uint32_t axis) {
                         coordinate_of(e, (uint32_t)list));
 }
 
+const char *emit_given_size(Emitter *e, uint32_t axis) {
+    if (e->known && e->known[axis] > 0)
+        return arena_printf(e->arena, "%lld", (long long)e->known[axis]);
+    return arena_printf(e->arena, "a->%s", e->size_name[axis]);
+}
+
 bool emit_in_loop_columns(const Emitter *e) {
     const Phase *phase = e->phase;
     if (e->target->gpu) return false;

@@ -15,6 +15,10 @@
  * with what is wrong with it in *problem. */
 const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name,
                           ls_image_layout last, Text *shared, const char **problem);
+/* The text of variant `variant` of that image for axes of known lengths (by axis; 0: as the
+ * arguments say), which are constants of it; all else is as in the variant. */
+const char *emit_known(const Plan *plan, const Target *target, uint32_t variant,
+                       const int64_t *lengths);
 /* sequence.c: the image of a step with `for`, of the images of its parts for the target. */
 const ls_image *emit_sequence(const Sequence *sequence, const ls_image *const *parts,
                               const char *target_name, ls_image_layout last);
@@ -95,6 +99,7 @@ typedef struct Emitter {
                            share a file */
     const char *arguments;    /* the argument structure's name */
     const char **size_name;   /* by axis */
+    const int64_t *known;     /* by axis: its length, 0 where the arguments give it; or NULL */
     const char **field_name;  /* by array: in the argument structure */
     const char **stride_name; /* by array and axis: by array and axis: its stride in the argument
                                  structure, where the layout has strides */
@@ -174,6 +179,8 @@ int emit_list_of(
 bool emit_is_list(const Emitter *e, uint32_t array);
 bool emit_in_loop_columns(const Emitter *e);
 const char *emit_size(Emitter *e, uint32_t axis); /* the text of its length */
+/* Where a function's variable of that name has its length from: the arguments, or a constant. */
+const char *emit_given_size(Emitter *e, uint32_t axis);
 
 /* c_functions.c: imported C functions */
 void emit_c_functions(Emitter *e, Text *out); /* those that the step needs */

@@ -350,6 +350,23 @@ static void drop_untouched(Emitter *e) {
     }
 }
 
+/* The axes that rows of CPU kernels run along, as image.h has them. Lengths that differ by tensor
+ * or follow from others stay what the arguments say. */
+static AxisSet row_axes(const Emitter *e) {
+    AxisSet axes = 0;
+    for (uint32_t i = 0; i < e->plan->phase_count && !e->target->gpu; i++) {
+        const Phase *phase = &e->plan->phases[i];
+        if (phase->shape == SHAPE_ROWS && phase->outer) axes |= phase->inner;
+    }
+    for (uint32_t axis = 0; axis < e->f->axis_count; axis++) {
+        const Axis *row = &e->f->axes[axis];
+        if (row->fixed >= 0 || row->parent >= 0 || row->whole >= 0 || row->terms ||
+            emit_list_of(e, axis) >= 0)
+            axes &= ~((AxisSet)1 << axis);
+    }
+    return axes;
+}
+
 /* With `rows` the variant for such rows, unless no kernel has them: *variant stays without a name.
  * False: with the problem in *problem. */
 static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_variant *variant,
@@ -441,6 +458,7 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
         .source = module_text(e, phases.data, kernels.data, how),
         .iterates = e->iterates ? e->f->iteration->loop_count : 0,
         .strips = emit_strip_row(e),
+        .row_axes = row_axes(e),
     };
     add_conditions(e, variant, &grouping, made, rows, nests);
     *problem = words_problem(e);
@@ -528,58 +546,84 @@ static bool add_strips(Emitter *e, const ls_image_variant *variants, ls_image_va
     return good;
 }
 
-const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name,
-                          ls_image_layout last, Text *shared, const char **problem) {
+/* The variants for each layout up to the last one; NULL where there can be none. */
+static ls_image_variant *add_variants(Emitter *e, ls_image_layout last, uint32_t *count,
+                                      const char **problem) {
+    const Plan *plan = e->plan;
     const Function *f = plan->function;
-    Emitter e = {.plan = plan,
-                 .f = f,
-                 .compiler = f->compiler,
-                 .arena = f->arena,
-                 .target = target,
-                 .shared = shared};
-    ls_image *image = emit_head(f, target_name);
-    ls_image_parameter *parameters = (ls_image_parameter *)(uintptr_t)image->parameters;
-    for (uint32_t i = 0; i < f->parameter_count; i++)
-        parameters[i].optional = plan_is_optional(plan, i);
-
+    const Target *target = e->target;
     ls_image_variant *variants =
-        arena_alloc(e.arena, ((3 + ROW_CLASSES) * GROUPINGS_MAX + 4) * sizeof *variants);
-    uint32_t count = 0;
+        arena_alloc(e->arena, ((3 + ROW_CLASSES) * GROUPINGS_MAX + 4) * sizeof *variants);
     /* Where a strip's arrays are contiguous none for any strides is wanted ahead of those that are
      * not of strips. */
     const bool strips = f->iteration && f->iteration->strip >= 0;
     const bool apart = strips && !strips_are_contiguous(f, (uint32_t)f->iteration->strip);
+    *count = 0;
     for (ls_image_layout layout = LS_LAYOUT_PITCHED; layout <= last; layout++) {
-        if (!add_strips(&e, variants, &variants[count], layout, apart, problem)) return NULL;
-        if (variants[count].name) count++;
+        if (!add_strips(e, variants, &variants[*count], layout, apart, problem)) return NULL;
+        if (variants[*count].name) ++*count;
     }
     for (ls_image_layout layout = LS_LAYOUT_DENSE; layout <= last; layout++) {
-        if (!add_strips(&e, variants, &variants[count], layout, strips && !apart, problem))
+        if (!add_strips(e, variants, &variants[*count], layout, strips && !apart, problem))
             return NULL;
-        if (variants[count].name) count++;
+        if (variants[*count].name) ++*count;
         for (size_t i = 0; i < plan->grouping_count; i++) {
             const Grouping *grouping = &plan->groupings[i];
             const bool dense = layout == LS_LAYOUT_DENSE;
             if (!has_variant(plan, target, layout, i)) continue;
-            e.packing = dense && grouping->panels && !target->gpu;
-            if (e.packing &&
-                !add_variant(&e, variants, &variants[count], layout, *grouping, NULL, problem))
+            e->packing = dense && grouping->panels && !target->gpu;
+            if (e->packing &&
+                !add_variant(e, variants, &variants[*count], layout, *grouping, NULL, problem))
                 return NULL;
-            if (e.packing && variants[count].name) count++;
-            e.packing = false;
+            if (e->packing && variants[*count].name) ++*count;
+            e->packing = false;
             for (size_t r = 0; r <= ROW_CLASSES; r++) {
                 const RowClass *rows = r < ROW_CLASSES ? &target->row_classes[r] : NULL;
                 const bool has =
                     !grouping->panels && !grouping->few && grouping->kernels[0].kind != KERNEL_ALL;
                 if (rows && (!dense || !has || !rows->warps)) continue;
-                if (!add_variant(&e, variants, &variants[count], layout, *grouping, rows, problem))
+                if (!add_variant(e, variants, &variants[*count], layout, *grouping, rows, problem))
                     return NULL;
-                if (variants[count].name) count++;
+                if (variants[*count].name) ++*count;
             }
         }
     }
-    image->variant_count = count;
-    image->variants = variants;
+    return variants;
+}
+
+static Emitter open_emitter(const Plan *plan, const Target *target, Text *shared) {
+    const Function *f = plan->function;
+    return (Emitter){.plan = plan,
+                     .f = f,
+                     .compiler = f->compiler,
+                     .arena = f->arena,
+                     .target = target,
+                     .shared = shared};
+}
+
+const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name,
+                          ls_image_layout last, Text *shared, const char **problem) {
+    const Function *f = plan->function;
+    Emitter e = open_emitter(plan, target, shared);
+    ls_image *image = emit_head(f, target_name);
+    ls_image_parameter *parameters = (ls_image_parameter *)(uintptr_t)image->parameters;
+    for (uint32_t i = 0; i < f->parameter_count; i++)
+        parameters[i].optional = plan_is_optional(plan, i);
+    image->variants = add_variants(&e, last, &image->variant_count, problem);
+    if (!image->variants) return NULL;
     image->draws = draws_numbers(f);
     return image;
+}
+
+const char *emit_known(const Plan *plan, const Target *target, uint32_t variant,
+                       const int64_t *lengths) {
+    Emitter e = open_emitter(plan, target, NULL);
+    const char *problem;
+    uint32_t count;
+    e.known = lengths;
+    const ls_image_variant *variants = add_variants(&e, LS_LAYOUT_STRIDED, &count, &problem);
+    if (!variants || variant >= count)
+        bug(plan->function->compiler, "step %s has no variant %u for known lengths",
+            plan->function->name, variant);
+    return variants[variant].source;
 }

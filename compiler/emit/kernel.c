@@ -21,7 +21,8 @@ static const char *sizes_text(Emitter *e) {
             text_printf(&sizes, "const i64 %s = %lld;\n", e->size_name[axis],
                         (long long)e->f->axes[axis].fixed);
         else
-            text_printf(&sizes, "const i64 %s = a->%s;\n", e->size_name[axis], e->size_name[axis]);
+            text_printf(&sizes, "const i64 %s = %s;\n", e->size_name[axis],
+                        emit_given_size(e, (uint32_t)axis));
         text_printf(&sizes, "(void)%s;\n", e->size_name[axis]);
     }
     return sizes.data;

@@ -149,8 +149,8 @@ void print_tree(NestPrinter *p, const NestNode *tree) {
     if (p->nest->lanes > 1 || tree->at_count > 1)
         bug(p->e->compiler, "a tree of this form has no text yet");
     p->trees[tree->name] = tree;
-    if (p->by_vectors[tree->name]) { /* what it comes to */
-        int64_t rows = 4;            /* as many are written */
+    if (p->by_vectors[tree->name]) {              /* what it comes to */
+        int64_t rows = tree->at_count ? TILE : 4; /* four are written at a time */
         if (tree->at_count) index_is_number(tree->at[0], &rows);
         text_printf(p->out, "f32 %s[%lld];\n", name, (long long)rows);
         return;

@@ -52,7 +52,7 @@ static const char *expand(Emitter *e, const char *format, Type type) {
     return text.data;
 }
 
-/* What whole tiles of rows use besides. */
+/* What whole tiles of rows, and short rows, use besides. */
 static void add_quick(Emitter *e, Text *out, Op op, Type type) {
     const char *name = type_info[type].name, *c_name = type_info[type].c_name;
     const bool min = op == OP_REDUCE_MIN;
@@ -61,8 +61,10 @@ static void add_quick(Emitter *e, Text *out, Op op, Type type) {
         arena_printf(e->arena, "LS_QUICK(%s_%s, %s, %c)\n", min ? "min" : "max", name, c_name,
                      min ? '<' : '>'),
         arena_printf(e->arena, "LS_ODD(%s)\n", name),
+        min ? "LS_REDUCE_ROWS(min_f32, ls_vectors_min_f32(a, b))\n"
+            : "LS_REDUCE_ROWS(max_f32, ls_vectors_max_f32(a, b))\n",
     };
-    for (size_t i = 0; i < COUNT(lines); i++)
+    for (size_t i = 0; i < (type == TYPE_F32 ? 3 : 2); i++)
         if (!strstr(out->data, lines[i])) text_puts(out, lines[i]);
 }
 

@@ -361,6 +361,8 @@ typedef struct Sum {
     uint32_t parameter, count; /* count 1 or more */
     Type type;                 /* of the arrays; f32 is what it loads as */
 } Sum;
+/* What is asked for, in the numbers of the lowered function; unwinds where that cannot be. */
+Sum sum_asked(const Function *f, const ls_sum *asked);
 Function *sum_parameters(const Function *f, const Sum *sums, size_t count);
 
 /* split.c: `any[b, c]` as `any[b]` of `any[c]` where another reduction goes along c; sums of

@@ -10,6 +10,35 @@
 #include "base/base.h"
 #include "ir/ir.h"
 
+static size_t find_parameter(const Function *f, const char *name) {
+    size_t number = 0;
+    while (number < f->parameter_count && strcmp(f->parameters[number].name, name) != 0) number++;
+    return number;
+}
+
+Sum sum_asked(const Function *f, const ls_sum *asked) {
+    const size_t number = find_parameter(f, asked->parameter);
+    if (number == f->parameter_count)
+        compiler_fail(f->compiler, LS_ERROR_ARGUMENT, "step `%s` has no parameter `%s`", f->name,
+                      asked->parameter);
+    const Parameter *p = &f->parameters[number];
+    const Type type = (Type)asked->type;
+    if (p->role != LS_IN)
+        compiler_fail(f->compiler, LS_ERROR_BIND,
+                      "parameter `%s` of step `%s` is written, and a sum can only be read", p->name,
+                      f->name);
+    if (!p->axes || p->has_default || type_info[p->type].compute != TYPE_F32)
+        compiler_fail(f->compiler, LS_ERROR_BIND,
+                      "parameter `%s` of step `%s` is no array of f32 or a narrower float, so "
+                      "there is no sum in f32 to stand for it",
+                      p->name, f->name);
+    if (type != p->type && type != TYPE_F32)
+        compiler_fail(f->compiler, LS_ERROR_BIND,
+                      "the arrays of a sum for parameter `%s` of step `%s` are %s or f32", p->name,
+                      f->name, type_info[p->type].name);
+    return (Sum){(uint32_t)number, asked->count, type};
+}
+
 static const Sum *find_sum(const Sum *sums, size_t count, size_t parameter) {
     for (size_t i = 0; i < count; i++)
         if (sums[i].parameter == parameter) return &sums[i];

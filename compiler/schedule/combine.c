@@ -120,10 +120,12 @@ static void open_partition(ItemBuilder *b) {
     b->stop = nest_symbol(b->nest, "stop", NAMED_VALUE, TYPE_I64);
     items_finished(b, &row->body, index_symbol(b->arena, row->name));
     while (loop && loop->kind != NEST_LOOP) loop = loop->next;
-    if (!loop || !nest_has(row->body, NEST_TREE)) return;
-    if (schedule_join(b->nest, loop, 0, false) != loop) return;
+    if (!loop || schedule_join(b->nest, loop, 0, false) != loop) return;
     b->max = loop->extent;
-    items_small_rows(b);
+    if (nest_has(row->body, NEST_TREE))
+        items_small_rows(b);
+    else
+        items_rows_ahead(b);
 }
 
 /* The length of a row is that of the loop along it, which may be several yet. */

@@ -132,10 +132,10 @@ const char *schedule_trees(Nest *nest, NestNode **body, const TileNumbers *numbe
 bool schedule_is_halved(const NestNode *body);
 
 /* vectors.c: whether one thread takes the loop along a row by vectors of the language, also where
- * it stores, and whether
- * what it pushes to a tree may be such. */
+ * it stores, and whether what it pushes to a tree may be such: sums and products, with `any_order`
+ * minima and maxima too. */
 bool schedule_is_vectorizable(const Nest *nest, const NestNode *loop, bool stores);
-bool schedule_is_vector_tree(const NestNode *tree);
+bool schedule_is_vector_tree(const NestNode *tree, bool any_order);
 
 /* non_temporal.c: marks the stores of a CPU thread that become non-temporal; gives how many. */
 size_t schedule_non_temporal(const Plan *plan, const PlainNest *plain, NestNode *body);
@@ -351,6 +351,12 @@ void items_vectorize(ItemBuilder *b, NestNode **body, SymbolId loop, Index row, 
 bool items_prefetch(ItemBuilder *b,
                     RowPrefetch *ahead); /* fills in what a row fusion prefetches; false: nothing */
 void items_small_rows(ItemBuilder *b);
+/* The loop in the body over elements that are not reduced: one-hot tests peeled, non-temporal
+ * stores where they pay. */
+void items_elements(ItemBuilder *b, NestNode **body, SymbolId loop);
+/* rows_ahead.c: short rows of which nothing is reduced: what is some work ahead of the elements,
+ * for a batch of rows at once. */
+void items_rows_ahead(ItemBuilder *b);
 /* Unrolls a tile's loop over rows so far that the loads of an iteration have at most so many bytes,
  * loads first. */
 void items_jam(ItemBuilder *b, NestNode *loop, int64_t max);

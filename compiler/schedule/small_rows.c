@@ -2,8 +2,9 @@
  * Reductions that do not combine pairwise (argmin, argmax, logsumexp) become two that do, in two
  * passes over the row. Fission: each loop along a row gets a loop over rows of its own, which
  * pushes to a tree for each row, and so does what follows. Where the body can be written with C
- * vector types, up to 64 rows form a batch, each vectorized; else, if rows have up to 512 elements,
- * as many as fill a tile of memory. */
+ * vector types, up to 64 rows form a batch, each vectorized; else as many as fill a tile of memory,
+ * of up to 512 elements, or where some of the loops are vectorized (the maximum before a sum of
+ * exponentials) of up to 1024. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -20,7 +21,8 @@ typedef struct SmallRows {
     NestNode *row, *loops[LOOPS]; /* over rows and along them */
     size_t loop_count;
     Index length;           /* of a row */
-    bool vectorized;        /* elements go by vectors */
+    bool vectorized;        /* all elements go by vectors */
+    bool by_vectors[LOOPS]; /* else: those of a loop do */
     NestNode *trees[TREES]; /* as declared */
     size_t tree_count;
 } SmallRows;
@@ -140,13 +142,19 @@ static NestNode *ahead_of(SmallRows *s, const NestNode *loop, Index row, Index b
     return schedule_prefetch(&ahead, true, row, begin, count);
 }
 
+static bool goes_by_vectors(const SmallRows *s, const NestNode *loop) {
+    size_t which = 0;
+    while (s->loops[which] != loop) which++;
+    return s->vectorized || s->by_vectors[which];
+}
+
 /* The elements of a row one after the other; where rows that come next are prefetched, part by
  * part, in the first loop. */
 static NestNode *elements(SmallRows *s, const NestNode *loop, Index row) {
     Nest *nest = s->nest;
     NestNode *first = NULL, **end = &first;
     Index begin = make_number(s->nest, 0), count = s->length;
-    if (!s->vectorized && ahead_of(s, loop, row, begin, count)) {
+    if (!goes_by_vectors(s, loop) && ahead_of(s, loop, row, begin, count)) {
         const Index turns = nest_ceiling(nest, &end, count, PART, "parts");
         const SymbolId part = make_loop_name(s->nest, "part");
         NestNode *parts = nest_add(
@@ -165,7 +173,7 @@ static NestNode *elements(SmallRows *s, const NestNode *loop, Index row) {
         nest_put_index(nest, body, loop->name, make_add(s->nest, begin, make_symbol(s->nest, own)));
     NestNode *all = nest_around(nest, LOOP_SERIAL, own, count, body);
     all->range = loop->range;
-    if (s->vectorized)
+    if (goes_by_vectors(s, loop))
         items_vectorize(s->items, &all, own, row, make_number(nest, 0), loop == s->loops[0]);
     *end = all;
     return first;
@@ -247,23 +255,35 @@ static NestNode *any_rows(SmallRows *s, Index begin, Index stop) {
     return first;
 }
 
-/* Whether all that is done with an element can be done with sixteen at once. */
-static bool has_vectors(const SmallRows *s) {
-    if (s->items->numbers->layout == LS_LAYOUT_STRIDED) return false;
-    for (size_t i = 0; i < s->tree_count; i++)
-        if (!schedule_is_vector_tree(s->trees[i]) || s->trees[i]->op != s->trees[0]->op)
-            return false;
-    for (size_t i = 0; i < s->loop_count; i++)
-        if (!schedule_is_vectorizable(s->nest, s->loops[i], false)) return false;
-    return true;
+/* The kind of the trees that the loop pushes to; OP_NONE: they are of several, or no vectors. */
+static Op kind_of(const SmallRows *s, const NestNode *loop) {
+    Op op = OP_NONE;
+    for (size_t i = 0; i < s->tree_count; i++) {
+        if (!count_pushes(loop->body, s->trees[i]->name)) continue;
+        if (!schedule_is_vector_tree(s->trees[i], true)) return OP_NONE;
+        if (op != OP_NONE && op != s->trees[i]->op) return OP_NONE;
+        op = s->trees[i]->op;
+    }
+    return op;
+}
+
+/* Of which loops all that is done with an element can be done with sixteen at once. */
+static void find_vectors(SmallRows *s) {
+    s->vectorized = s->items->numbers->layout != LS_LAYOUT_STRIDED;
+    for (size_t i = 0; i < s->loop_count; i++) {
+        const Op op = kind_of(s, s->loops[i]);
+        s->by_vectors[i] = s->items->numbers->layout != LS_LAYOUT_STRIDED && op != OP_NONE &&
+                           schedule_is_vectorizable(s->nest, s->loops[i], false);
+        s->vectorized &= s->by_vectors[i] && op == kind_of(s, s->loops[0]);
+    }
 }
 
 void items_small_rows(ItemBuilder *b) {
     SmallRows own = {.items = b, .nest = b->nest, .arena = b->arena}, *s = &own;
     if (b->tensors || !copy_row(s, *b->row) || !find_row(s)) return;
     int64_t known;
-    s->vectorized = has_vectors(s);
-    b->few_max = s->vectorized ? TILE : SMALL;
+    find_vectors(s);
+    b->few_max = s->vectorized || s->by_vectors[0] ? TILE : SMALL;
     if (index_is_number(s->length, &known) && known > b->few_max) return;
     b->few = any_rows(s, make_symbol(s->nest, b->first), make_symbol(s->nest, b->stop));
 }

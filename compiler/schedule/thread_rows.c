@@ -71,16 +71,25 @@ static bool is_light(const Nest *nest, const NestNode *loop) {
     return items_work(nest, loop->body) <= WORK_MAX;
 }
 
+void items_elements(ItemBuilder *b, NestNode **body, SymbolId loop) {
+    Nest *nest = b->nest;
+    NestNode *all = nest->body;
+    nest->body = *body;
+    const NestNode *along = *nest_find(&nest->body, loop);
+    nest_peel(nest, loop);
+    *body = nest->body;
+    nest->body = all;
+    if (!b->tensors && b->numbers->layout != LS_LAYOUT_STRIDED && is_light(nest, along))
+        schedule_non_temporal(b->plan, b->plain, along->body);
+}
+
 static const char *traversal(ItemBuilder *b, SymbolId own, Index begin) {
     const char *problem = NULL;
     b->divided = !nest_quotients(b->nest, own, &own);
     if (!b->divided) problem = ask_ahead(b, &own, begin, PART, false);
     if (problem) return problem;
-    const NestNode *loop = *nest_find(&(*b->row)->body, own);
-    nest_peel(b->nest, own);
+    items_elements(b, &b->nest->body, own);
     b->plain->elements = index_multiply(b->arena, (*b->row)->extent, b->max);
-    if (!b->tensors && b->numbers->layout != LS_LAYOUT_STRIDED && is_light(b->nest, loop))
-        schedule_non_temporal(b->plan, b->plain, loop->body);
     return NULL;
 }
 
@@ -179,7 +188,8 @@ static bool is_vectorizable(ItemBuilder *b, SymbolId own) {
     for (const NestNode *node = (*place)->body; node; node = node->next) {
         if (node->kind != NEST_PUSH) continue;
         const NestNode *tree = *nest_find(&nest->body, node->array);
-        if (!schedule_is_vector_tree(tree) || (op != OP_NONE && op != tree->op)) return false;
+        if (!schedule_is_vector_tree(tree, false) || (op != OP_NONE && op != tree->op))
+            return false;
         op = tree->op;
     }
     return true;

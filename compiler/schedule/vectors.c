@@ -24,9 +24,10 @@ static bool is_of_vectors(const Nest *nest, const bool *varies, ValueId id, bool
            is_of_vectors(nest, varies, v->arg[1], any);
 }
 
-bool schedule_is_vector_tree(const NestNode *tree) {
+bool schedule_is_vector_tree(const NestNode *tree, bool any_order) {
     return tree->kind == NEST_TREE && tree->type == TYPE_F32 &&
-           (tree->op == OP_SUM || tree->op == OP_PROD);
+           (tree->op == OP_SUM || tree->op == OP_PROD ||
+            (any_order && (tree->op == OP_REDUCE_MIN || tree->op == OP_REDUCE_MAX)));
 }
 
 static bool is_vectorizable(const Nest *nest, const NestNode *loop, bool stores, bool *varies) {

@@ -58,6 +58,7 @@ typedef struct Made {
     atomic_flag *told; /* set where the log has which toolchain makes code for the target */
     const char
         *level; /* "cpu:x86-64-v3": code for that level of processors; NULL: for the target */
+    struct KnownCode *known; /* of its variants, for axes of known lengths */
     struct Made *next;
 } Made;
 typedef struct CodeRequest {
@@ -74,6 +75,40 @@ ls_status code_get(Made *made, size_t variant, bool no_cache, char *message, siz
  * be NULL, is called by the calling thread. What could not be made is not there afterwards. */
 void code_make_all(const CodeRequest *requests, size_t count, bool no_cache,
                    void (*done)(void *user, size_t done), void *user);
+
+/* known.c: code of a variant for axes of known lengths (row_axes of image.h). */
+enum {
+    KNOWN_MAX = 4,          /* of a variant */
+    KNOWN_LENGTH_MAX = 1023 /* of an axis: longer rows gain nothing */
+};
+typedef enum KnownState { KNOWN_AWAITED, KNOWN_THERE, KNOWN_FAILED } KnownState;
+typedef struct KnownCode {
+    const Made *made;
+    uint32_t variant;
+    bool no_cache;
+    const int64_t *lengths;  /* by axis; 0: as the arguments say */
+    const char *options;     /* of the cache's key: "exact, c = 80" */
+    const char *source;      /* NULL: not needed so far */
+    Code code;               /* where it is KNOWN_THERE */
+    _Atomic int state;       /* a KnownState */
+    struct KnownCode *next;  /* of the image */
+    struct KnownCode *after; /* in a queue */
+} KnownCode;
+/* Those of the lengths that a variant may have as constants (0: the others); false: none. */
+bool known_lengths(const ls_image *image, uint32_t variant, const int64_t *given, int64_t *lengths);
+KnownCode *known_find(const Made *made, uint32_t variant, const int64_t *lengths);
+/* One that is not the image's yet; NULL: the variant has as many as it may. */
+KnownCode *known_new(Arena *arena, const Made *made, uint32_t variant, const int64_t *lengths);
+/* Takes it from the cache; false: it is not there. Makes it from its text, whatever that takes. */
+bool known_load(KnownCode *known);
+void known_make(KnownCode *known);
+/* LS_OK without code: there is none yet. LS_ERROR_UNSUPPORTED: there will be none. */
+ls_status known_take(const KnownCode *known, const void **code, size_t *size, int *from_cache);
+/* Has a thread make them one after the other; *background, NULL at first, is the thread's. False:
+ * there can be no thread. Closing waits for the one under way and forgets those that wait. */
+typedef struct Background Background;
+bool background_add(Background **background, KnownCode *known);
+void background_close(Background *background);
 
 /* kernels.c: code for CPUs made ahead of time. Of a variant's text, where there is some that runs
  * here: *data is malloc'ed, with a zero after its last byte. */

@@ -187,6 +187,18 @@ typedef struct ls_code_request {
 ls_status ls_compilation_codes(ls_compilation *compilation, const ls_code_request *requests,
                                size_t count);
 
+/* Code of a variant for a CPU in which the lengths of the axes that its rows run along (row_axes of
+ * image.h), where they are below 1,024, are constants: the same kernels with the same bits, for
+ * launches of these lengths alone. `lengths` has those of all axes; those that are no constants
+ * become 0. *code stays NULL as long as there is none: LS_KNOWN_KEPT takes what the cache has,
+ * LS_KNOWN_SOON has a thread of the compilation's make what it lacks, for a later call to find, and
+ * LS_KNOWN_NOW makes it before it returns. LS_ERROR_UNSUPPORTED: there will be none, because the
+ * variant has no such axis or code for four sets of lengths, or no compiler makes it. */
+typedef enum ls_known_when { LS_KNOWN_KEPT, LS_KNOWN_SOON, LS_KNOWN_NOW } ls_known_when;
+ls_status ls_compilation_known(ls_compilation *compilation, const ls_image *image, size_t variant,
+                               int64_t *lengths, ls_known_when when, const void **code,
+                               size_t *size, int *from_cache);
+
 /* What `lockstep explain` prints. `sizes` gives axis lengths by name ("n=1024"); `targets` names
  * those whose registers, resident warps and access widths are wanted. */
 typedef enum ls_report {

@@ -299,6 +299,9 @@ typedef struct ls_image_variant {
     /* Of a part that is all of a loop's body: of how many loops around it, each in the next, one
      * launch runs all iterations. */
     uint32_t iterates;
+    /* CPU: bit a for each axis a that rows run along, whose length as a constant of the code is
+     * worth a compile where it is short; 0 ahead of time. */
+    uint32_t row_axes;
     const ls_image_strips *strips; /* or NULL */
 } ls_image_variant;
 
