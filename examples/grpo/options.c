@@ -31,7 +31,7 @@ static const Row rows[] = {
      "0.2"},
     {"norm", "X", "largest norm of the gradient", REAL, FIELD(most), 1e-6, 1e30, "1"},
     {"kl", "X", "weight of the divergence from the reference policy", REAL, FIELD(kl_weight), 0,
-     1e6, "0.04"},
+     1e6, "0"},
     {"reference", "N",
      "iterations until the policy becomes the reference (0: it is who played the episode)", WHOLE,
      FIELD(reference), 0, 1e9, "0"},
@@ -95,6 +95,8 @@ static bool agree(const Options *options) {
     if (options->environments % options->micro != 0)
         return fail("--micro %ld does not divide --environments %ld", options->micro,
                     options->environments);
+    if (options->reference > 0 && options->kl_weight == 0)
+        return fail("--reference is the policy to stay near, but --kl gives that no weight");
     return true;
 }
 

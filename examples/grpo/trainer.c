@@ -264,9 +264,12 @@ static void describe(const Trainer *trainer) {
 }
 
 static bool open_on(Trainer *trainer, const char *device) {
+    const char *const penalised = "penalised=true";
+    const ls_compile_options compile = {.defines = &penalised,
+                                        .define_count = trainer->options->kl_weight > 0};
     if (ls_context_create(device, NULL, &trainer->context) != LS_OK)
         return fail("%s: %s", device, ls_error_message(NULL));
-    return done(trainer, ls_program_load(trainer->context, GRPO_STEP, NULL, &trainer->program),
+    return done(trainer, ls_program_load(trainer->context, GRPO_STEP, &compile, &trainer->program),
                 "reading catcher.step") &&
            allocate(trainer) && initialise(trainer, "w1", 0.5, 0) &&
            initialise(trainer, "w2", 0.15, 1) && initialise(trainer, "r1", 0.5, 0) &&
