@@ -53,7 +53,7 @@ uint32_t *planner_find_users(const Plan *plan, Arena *arena) {
     return users;
 }
 
-static double value_bytes(const ValueCosts *s, ValueId v) {
+double planner_value_bytes(const ValueCosts *s, ValueId v) {
     const Value *value = &s->f->values[v];
     return plan_sizes_elements(&s->sizes, value->axes) * type_info[value->type].size;
 }
@@ -81,7 +81,7 @@ static double cost_above(const Function *f, const double *costs, ValueId v) {
 /* About what a value in a temporary saves when it takes so many operations. */
 static double saving(const ValueCosts *s, uint32_t users, ValueId v, double cost) {
     const double again = (users - 1) * plan_sizes_elements(&s->sizes, s->f->values[v].axes);
-    return again * cost / OPERATIONS_PER_BYTE - 2 * value_bytes(s, v);
+    return again * cost / OPERATIONS_PER_BYTE - 2 * planner_value_bytes(s, v);
 }
 
 /* By value: whether it is computed from an element, at other coordinates, of what the step
@@ -111,7 +111,7 @@ Candidate *planner_find_candidates(const ValueCosts *s, const Plan *plan, const 
     for (ValueId v = 1; v < s->f->value_count; v++) {
         if (in_memory(plan, v)) continue;
         costs[v] = cost_above(s->f, costs, v);
-        if (!planner_may_keep(s->f, v) || value_bytes(s, v) > s->largest) continue;
+        if (!planner_may_keep(s->f, v) || planner_value_bytes(s, v) > s->largest) continue;
         if (!(users[v] && overwritten[v]) && (users[v] < 2 || !planner_is_candidate(s, below, v)))
             continue;
         candidates[(*count)++] = (Candidate){v, saving(s, users[v], v, costs[v])};

@@ -52,7 +52,7 @@ typedef struct Trial {
 typedef struct Search {
     const Function *f;
     Arena *arena;
-    ValueCosts costs; /* no temporary has more bytes than the largest parameter */
+    ValueCosts costs; /* no temporary has more bytes than the largest array without it */
     double unit;      /* elements of the largest space */
     Trial best;
     size_t work;     /* values looked at */
@@ -475,6 +475,17 @@ static Search open_search(const Function *function) {
     return s;
 }
 
+/* Counts the temporaries that the plan has whatever is chosen, such as finished sums, among the
+ * arrays that a temporary by choice may be as large as. */
+static void find_largest(Search *s, const Plan *plan) {
+    for (size_t a = s->f->parameter_count; a < plan->array_count; a++) {
+        const ValueId v = plan->arrays[a].value;
+        const double bytes =
+            s->best.choices.materialised_[v] ? 0 : planner_value_bytes(&s->costs, v);
+        if (bytes > s->costs.largest) s->costs.largest = bytes;
+    }
+}
+
 static void find_unit(Search *s, const Plan *plan) {
     for (size_t i = 0; i < plan->phase_count; i++) {
         const Phase *phase = &plan->phases[i];
@@ -488,6 +499,7 @@ static Search search(const Function *function, bool wholes_first) {
     Search s = open_search(function);
     s.best.choices.wholes_first = wholes_first;
     s.best = first_plan(&s);
+    find_largest(&s, s.best.plan);
     find_unit(&s, s.best.plan);
     s.best.cost = cost_of(&s, s.best.plan);
     const Phase *first = &s.best.plan->phases[0];

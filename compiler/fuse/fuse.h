@@ -453,7 +453,8 @@ uint32_t *planner_find_users(const Plan *plan, Arena *arena);
 bool planner_is_candidate(const ValueCosts *costs, const Reads *below, ValueId v);
 Candidate *planner_find_candidates(const ValueCosts *costs, const Plan *plan, const uint32_t *users,
                                    Arena *arena, size_t *count);
-int planner_by_saved(const void *a, const void *b); /* of Candidates: for qsort */
+double planner_value_bytes(const ValueCosts *costs, ValueId v); /* in an array of its own */
+int planner_by_saved(const void *a, const void *b);             /* of Candidates: for qsort */
 /* Where there are many candidates: chooses those that would save at least `times` what they cost;
  * gives how many. */
 size_t planner_keep_many(const ValueCosts *costs, const Plan *plan, const uint32_t *users,

@@ -367,7 +367,7 @@ static const char *variants(Ahead *a, const AheadImage *of) {
         text_printf(
             &text,
             ", %s, %u, %s, %lluu, %lluu, %u, %s, %u, %s,\n     NULL, NULL, %zuu, %s, %u, %s, "
-            "%u, %s, %s, 0, %s, %zuu, %u%s},\n",
+            "%u, %s, %s, 0, %s, %zuu, %u, 0%s},\n",
             layout_names[variant->layout], variant->work_count, work,
             (unsigned long long)variant->work_limit, (unsigned long long)variant->one_block_limit,
             variant->temporary_count, temporary, variant->kernel_count, kernel, code.size,

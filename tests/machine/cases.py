@@ -29,7 +29,8 @@ OTHERS = {"n": "16M", "v": "256", "b": "64K", "c": "768", "t": "128", "r": "1K",
           "s": "1K", "e": "16K", "a": "64", "u": "8"}
 SMALLER = {"n v b t c": "n=1M,v=256,b=64,t=256,c=768", "n b t v": "n=1M,b=64,t=256,v=256", "n b v t": "n=1M,b=64,t=256,v=256",
            "s b k": "s=64K,k=64", "s b o h i": "s=64K", "v b c": "v=50257,b=64K,c=768", "b s": "b=4K,s=4K",
-           "b s v h": "b=4K,s=16,v=64,h=256", "b a": "b=256K,a=64", "b": "b=16M", "n b": "n=1M,b=64K", "t r c": "t=12,r=3K,c=768"}
+           "b s v h": "b=4K,s=16,v=64,h=256", "b a": "b=256K,a=64", "b": "b=16M", "n b": "n=1M,b=64K", "t r c": "t=12,r=3K,c=768",
+           "t f b g k": "t=40,b=64K", "t i h f a b g k": "t=40,b=64K", "t b g k": "t=40,b=64K"}
 
 # Of each kind of work one, for the suite.
 SAMPLE = ["bench/adamw_list_f32:adamw t=148,n=1M", "std/activations:gelu_forward_bf16 n=64M",
