@@ -37,10 +37,11 @@ static bool run(const Chip *chip, const char *body, const void *in, void *out, u
     const void *arguments[2] = {in, out};
     const SimtLaunch launch = {.kernel = "text",
                                .arguments = arguments,
-                               .blocks = 1,
+                               .blocks = strstr(body, "s_cmp_eq_u32 s2, 0") ? 2 : 1,
                                .threads = threads,
                                .wave = chip->wave,
-                               .seed = seed};
+                               .seed = seed,
+                               .cooperative = true};
     char *text = NULL;
     size_t size = 0;
     FILE *file = open_memstream(&text, &size);
@@ -262,6 +263,13 @@ static const Case cases[] = {
      0x100000008},
     {'s', "s_andn2_b64 s[16:17], s[10:11], s[12:13]", {0xff, 0x0f}, 0xf0},
     {'s', "s_mov_b64 s[16:17], 0x80000000", {0}, MINUS},
+    {'s', "s_mul_f32 s16, s10, s12\ns_mov_b32 s17, 0", {0x40000000, 0x40400000}, 0x40c00000},
+    {'s',
+     "s_mov_b32 s16, 1.0\ns_fmac_f32 s16, s10, s12\ns_mov_b32 s17, 0",
+     {0x40000000, 0x40400000},
+     0x40e00000},
+    {'s', "s_cmp_nlt_f32 s10, s12\ns_cselect_b64 s[16:17], 1, 0", {QUIET, ONE}, 1},
+    {'s', "s_cvt_i32_f32 s16, s10\ns_mov_b32 s17, 0", {0xcf800000}, MINUS},
     {'s', "s_mov_b64 s[16:17], exec", {0}, 1},
     {'s', "s_mov_b32 s17, 0\ns_branch 1\ns_mov_b32 s17, 1\ns_mov_b32 s16, 6", {0}, 6},
     {'s',
@@ -481,11 +489,17 @@ static void test_waits(void) {
         "v_lshlrev_b32_e32 v1, 2, v0\nglobal_load_dword v8, v1, s[4:5]\ns_waitcnt vmcnt(0)\n"
         "ds_write_b32 v1, v8\n%ss_barrier\nv_xor_b32_e32 v2, 0x100, v1\nds_read_b32 v8, v2\n"
         "s_waitcnt lgkmcnt(0)\nglobal_store_dword v1, v8, s[6:7]";
+    /* block 0 stores and says so, block 1 waits for it; an atomic's load passes the first cache */
     static const char device[] =
-        "v_lshlrev_b32_e32 v1, 2, v0\nglobal_load_dword v8, v1, s[4:5]\ns_waitcnt vmcnt(0)\n"
-        "v_add_u32_e32 v8, v8, v8\nglobal_store_dword v1, v8, s[6:7]\n%s"
-        "s_barrier\nv_xor_b32_e32 v2, 0x100, v1\nglobal_load_dword v9, v2, s[6:7]\n"
-        "s_waitcnt vmcnt(0)\ns_barrier\nglobal_store_dword v1, v9, s[6:7]";
+        "v_lshlrev_b32_e32 v1, 2, v0\nv_mov_b32_e32 v3, 0\nv_mov_b32_e32 v4, 1\n"
+        "s_cmp_eq_u32 s2, 0\ns_cbranch_scc0 9\n"
+        "global_load_dword v8, v1, s[4:5]\ns_waitcnt vmcnt(0)\nv_add_u32_e32 v8, v8, v8\n"
+        "global_store_dword v1, v8, s[6:7] offset:256\n%s"
+        "global_atomic_add v3, v4, s[6:7] offset:1020\ns_sleep 1\ns_sleep 1\ns_endpgm\n"
+        "global_load_dword v9, v3, s[6:7] offset:1020 sc1\ns_sleep 1\ns_waitcnt vmcnt(0)\n"
+        "v_readfirstlane_b32 s8, v9\ns_cmp_eq_u32 s8, 64\ns_cbranch_scc0 65530\n"
+        "global_load_dword v9, v1, s[6:7] offset:256\ns_waitcnt vmcnt(0)\n"
+        "global_store_dword v1, v9, s[6:7]";
     static const char own[] = "v_lshlrev_b32_e32 v1, 2, v0\nglobal_load_dword v8, v1, s[4:5]\n"
                               "s_waitcnt vmcnt(0)\nglobal_store_dword v1, v8, s[6:7]\n"
                               "global_load_dword v9, v1, s[6:7]\ns_waitcnt vmcnt(%d)\n"
@@ -507,8 +521,8 @@ static void test_waits(void) {
         {&gfx942, loads, "s_waitcnt lgkmcnt(0)\n", 64, 2, 0, false},
         {&gfx942, shared, "s_waitcnt lgkmcnt(0)\n", 128, 1, 64, true},
         {&gfx942, shared, "", 128, 1, 64, false},
-        {&gfx942, device, "s_waitcnt vmcnt(0)\n", 128, 2, 64, true},
-        {&gfx942, device, "s_waitcnt vmcnt(1)\n", 128, 2, 64, false},
+        {&gfx942, device, "s_waitcnt vmcnt(0)\n", 64, 2, 0, true},
+        {&gfx942, device, "s_waitcnt vmcnt(1)\n", 64, 2, 0, false},
         {&gfx1151, stores, "s_waitcnt_vscnt null, 0x0\n", 64, 1, 32, true},
         {&gfx1151, stores, "s_waitcnt vmcnt(0)\n", 64, 1, 32, false},
     };

@@ -1,8 +1,10 @@
 /* memory.c: loads, stores and atomics. Issuing one takes its addresses and its data, and leaves
- * rubbish in the registers that a load will fill; it is done when a wait covers it, when the wave
- * ends, or earlier if the seed says so, never before those that were issued before it and wait for
- * the same counter. A wait that is missing is seen: by this wave, whose register has rubbish, or by
- * another one, which does not find what was stored. A wave itself reads what it stored. */
+ * rubbish in the registers that a load will fill; they are filled when a wait covers it, or earlier
+ * if the seed says so. A load finds what is there when it is issued; a store and an atomic are done
+ * at the wait that covers them, when the wave ends, or earlier, in any order if they do not
+ * overlap. A wait that is missing is seen: by this wave, whose register has rubbish, or by another
+ * one, which does not find what was stored. A wave itself finds what it stored, and so do the waves
+ * of its block on gfx942, where they share the first cache. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,49 +39,28 @@ typedef struct Access {
 
 /* ---- what is done at the end ---- */
 
-/* Whether a store of one lane has the byte at `place`; then what it is. */
-static bool has_byte(const Pending *store, int lane, const unsigned char *place, u32 *byte) {
-    const Access *access = store->access;
-    const u32 parts = access->twice ? 2 : 1, pieces = access->pieces / parts;
-    for (u32 i = 0; i < parts; i++) {
-        const unsigned char *begin = i ? store->second[lane] : store->places[lane];
-        const size_t at = (size_t)((uintptr_t)place - (uintptr_t)begin);
-        if (at >= access->bytes * pieces) continue;
-        *byte = store->data[i * pieces + at / 4][lane] >> 8 * (at % 4) & 255;
-        return true;
-    }
-    return false;
-}
-
-/* What the wave finds there: memory, and on top of it its own stores that are not done yet. */
-static u32 read_place(const Wave *w, u32 index, const unsigned char *place, u32 bytes) {
-    u32 made = 0, byte;
-    memcpy(&made, place, bytes);
-    for (u32 i = 0; i < index; i++) {
-        if (w->pending[i]->kind != STORE) continue;
-        for (u64 left = w->pending[i]->lanes; left; left &= left - 1)
-            for (u32 k = 0; k < bytes; k++)
-                if (has_byte(w->pending[i], __builtin_ctzll(left), place + k, &byte))
-                    made = (made & ~(255u << 8 * k)) | byte << 8 * k;
-    }
-    return made;
-}
-
-static void fill_vector(Wave *w, u32 index, const Pending *p) {
+static void sample(const Wave *w, Pending *p) {
     const Access *access = p->access;
     for (u64 left = p->lanes; left; left &= left - 1) {
         const int lane = __builtin_ctzll(left);
         for (u32 i = 0; i < access->pieces; i++) {
             const bool second = access->twice && i >= access->pieces / 2;
             const unsigned char *from = second ? p->second[lane] : p->places[lane];
-            const u32 at = second ? i - access->pieces / 2 : i;
-            u32 bits = read_place(w, index, from + 4 * (size_t)at, access->bytes);
+            const u32 at = second ? i - access->pieces / 2 : i, kept = w->v[p->to + i][lane];
+            u32 bits = 0;
+            memcpy(&bits, from + 4 * (size_t)at, access->bytes);
             if (access->extends) bits = part_of(bits, access->bytes == 1 ? BYTE_0 : WORD_0, true);
-            if (access->half == 'l') bits = (p->data[0][lane] & 0xffff0000) | (bits & 0xffff);
-            if (access->half == 'h') bits = (p->data[0][lane] & 0xffff) | bits << 16;
-            w->v[p->to + i][lane] = bits;
+            if (access->half == 'l') bits = (kept & 0xffff0000) | (bits & 0xffff);
+            if (access->half == 'h') bits = (kept & 0xffff) | bits << 16;
+            p->data[i][lane] = bits;
         }
     }
+}
+
+static void fill_vector(Wave *w, const Pending *p) {
+    for (u64 left = p->lanes; left; left &= left - 1)
+        for (u32 i = 0; i < p->access->pieces; i++)
+            w->v[p->to + i][__builtin_ctzll(left)] = p->data[i][__builtin_ctzll(left)];
 }
 
 static void do_store(Wave *w, const Pending *p) {
@@ -135,60 +116,72 @@ static void do_atomic(Wave *w, const Pending *p) {
     w->run->looks = 0;
 }
 
+static void effect(Wave *w, Pending *p);
+
+/* Does what was issued before `p` and overlaps it: of this wave, of the block where that is one
+ * queue. */
+static void do_older(Wave *w, const Pending *p) {
+    const bool whole_block = !w->run->module->program.is_11 && !p->in_shared;
+    const u32 waves = whole_block ? w->run->wave_count : 1;
+    for (u32 k = 0; k < waves; k++) {
+        Wave *other = whole_block ? w->block->waves[k] : w;
+        for (u32 i = 0; i < other->pending_count; i++) {
+            Pending *older = other->pending[i];
+            if (older->sequence < p->sequence && older->begin < p->end && p->begin < older->end)
+                effect(other, older);
+        }
+    }
+}
+
+static void effect(Wave *w, Pending *p) {
+    if (p->done || (p->kind != STORE && p->kind != ATOMIC)) return;
+    p->done = true;
+    do_older(w, p);
+    if (p->kind == STORE)
+        do_store(w, p);
+    else
+        do_atomic(w, p);
+}
+
 static void finish(Wave *w, u32 index) {
     Pending *p = w->pending[index];
-    switch (p->kind) {
-    case TO_VECTOR: fill_vector(w, index, p); break;
-    case TO_SCALAR: memcpy(&w->s[p->to], p->places[0], 4 * (size_t)p->access->pieces); break;
-    case STORE: do_store(w, p); break;
-    case ATOMIC: do_atomic(w, p); break;
-    case WRITE_BACK: break;
-    }
+    effect(w, p);
+    if (p->kind == TO_VECTOR) fill_vector(w, p);
+    for (u32 i = 0; p->kind == TO_SCALAR && i < p->access->pieces; i++)
+        w->s[p->to + i] = p->data[i][0];
     memmove(w->pending + index, w->pending + index + 1,
             (w->pending_count - index - 1) * sizeof *w->pending);
     w->pending[--w->pending_count] = p;
 }
 
-/* Of one that is done, all that an atomic or a load before it wants done is done before. */
-static void finish_with_older(Wave *w, u32 index) {
-    const bool atomic = w->pending[index]->kind == ATOMIC;
-    for (u32 i = 0; i < index;)
-        if (w->pending[i]->kind == ATOMIC || (atomic && w->pending[i]->kind == STORE)) {
-            finish(w, i);
-            index--;
-        } else {
-            i++;
-        }
-    finish(w, index);
+void amd_advance(Wave *w) {
+    if (w->pending_count == 0 || amd_random(w->run, 8) < w->run->late) return;
+    Pending *any = w->pending[amd_random(w->run, w->pending_count)];
+    if (!any->gives) effect(w, any);
 }
 
+/* Of those that come in order first, then of the others. */
 void amd_wait(Wave *w, u32 counts, u32 left) {
-    for (int any_order = 0; any_order < 2; any_order++) {
-        u32 waits = 0;
-        for (u32 i = 0; i < w->pending_count; i++) waits += (w->pending[i]->counts & counts) != 0;
+    u32 waits = 0;
+    for (u32 i = 0; i < w->pending_count; i++) waits += (w->pending[i]->counts & counts) != 0;
+    for (int any_order = 0; any_order < 2; any_order++)
         for (u32 i = 0; i < w->pending_count && waits > left;) {
             Pending *p = w->pending[i];
-            if (!(p->counts & counts) || p->any_order > any_order) {
-                i++;
-                continue;
+            const bool covers = (p->counts & counts) && p->any_order <= any_order;
+            if (covers) {
+                p->counts &= ~counts;
+                waits--;
             }
-            waits--;
-            p->counts &= ~counts;
-            if (p->counts) {
+            if (covers && p->counts == 0)
+                finish(w, i);
+            else
                 i++;
-            } else {
-                const u32 before = w->pending_count;
-                finish_with_older(w, i);
-                i -= before - w->pending_count - 1;
-                waits = 0;
-                for (u32 k = 0; k < w->pending_count; k++)
-                    waits += (w->pending[k]->counts & counts) != 0;
-            }
         }
-    }
 }
 
 void amd_settle(Wave *w) {
+    for (u32 i = 0; i < w->pending_count; i++)
+        effect(w, w->pending[amd_random(w->run, w->pending_count)]);
     while (w->pending_count > 0) finish(w, 0);
 }
 
@@ -200,6 +193,7 @@ static Pending *issue(Wave *w, const Access *access, u32 counts) {
     while (w->pending_count > 0 &&
            (w->pending_count == PENDING_MOST || amd_random(w->run, 8) >= w->run->late))
         finish(w, 0);
+    amd_advance(w);
     Pending **place = &w->pending[w->pending_count];
     if (!*place) *place = calloc(1, sizeof **place);
     if (!*place) {
@@ -210,15 +204,10 @@ static Pending *issue(Wave *w, const Access *access, u32 counts) {
     p->kind = access->kind;
     p->counts = counts;
     p->access = access;
-    p->any_order = p->gives = false;
+    p->any_order = p->gives = p->done = p->in_shared = false;
+    p->sequence = ++w->run->sequence;
     p->lanes = 0;
     return p;
-}
-
-/* From here on others come behind it. */
-static void queue(Wave *w) {
-    w->pending_count++;
-    if (w->run->late == 0) finish(w, w->pending_count - 1);
 }
 
 static void spoil(Wave *w, const Pending *p, u32 pieces) {
@@ -232,6 +221,31 @@ static void spoil(Wave *w, const Pending *p, u32 pieces) {
                                            : rubbish;
         }
     }
+}
+
+static void include(Pending *p, const unsigned char *place, u32 bytes) {
+    if ((uintptr_t)place < p->begin) p->begin = (uintptr_t)place;
+    if ((uintptr_t)place + bytes > p->end) p->end = (uintptr_t)place + bytes;
+}
+
+/* From here on others come behind it. */
+static void queue(Wave *w, Pending *p) {
+    const u32 parts = p->access->twice ? 2 : 1;
+    const u32 bytes = p->access->bytes * p->access->pieces / parts;
+    p->begin = UINTPTR_MAX;
+    p->end = 0;
+    for (u64 left = p->kind == WRITE_BACK ? 0 : p->lanes; left; left &= left - 1) {
+        const int lane = __builtin_ctzll(left);
+        include(p, p->places[lane], bytes);
+        if (parts == 2) include(p, p->second[lane], bytes);
+    }
+    if (p->kind == TO_VECTOR) {
+        do_older(w, p);
+        sample(w, p);
+    }
+    if (p->kind == TO_VECTOR || p->gives) spoil(w, p, p->access->pieces);
+    w->pending_count++;
+    if (w->run->late == 0) finish(w, w->pending_count - 1);
 }
 
 unsigned char *amd_shared(Wave *w, u64 offset, u32 bytes) {
@@ -304,10 +318,8 @@ static void run_load(Wave *w, const Instruction *in) {
         p->places[lane] = place_of(w, in, &in->sources[1], &in->sources[2], (u32)lane,
                                    access->bytes * access->pieces, false);
         if (!p->places[lane]) return;
-        p->data[0][lane] = w->v[p->to][lane];
     }
-    spoil(w, p, access->pieces);
-    queue(w);
+    queue(w, p);
 }
 
 static void run_store(Wave *w, const Instruction *in) {
@@ -322,7 +334,7 @@ static void run_store(Wave *w, const Instruction *in) {
         take_data(w, &in->sources[1], p, 0, access->pieces, lane);
         if (access->half == 'h') p->data[0][lane] >>= 16;
     }
-    queue(w);
+    queue(w, p);
 }
 
 static void run_atomic(Wave *w, const Instruction *in) {
@@ -340,8 +352,7 @@ static void run_atomic(Wave *w, const Instruction *in) {
         take_data(w, &o[1], p, 0, access->pieces * (access->arithmetic == COMPARE_SWAP ? 2 : 1),
                   lane);
     }
-    if (p->gives) spoil(w, p, access->pieces);
-    queue(w);
+    queue(w, p);
 }
 
 /* ---- shared memory ---- */
@@ -363,16 +374,16 @@ static bool shared_places(Wave *w, const Instruction *in, Pending *p, const Oper
 
 static void run_shared_load(Wave *w, const Instruction *in) {
     Pending *p = issue(w, (const Access *)in->operation, COUNTS_SHARED);
+    if (p) p->in_shared = true;
     if (!p || !shared_places(w, in, p, &in->sources[1])) return;
     p->to = in->sources[0].at;
     p->lanes = amd_exec(w);
-    EACH_LANE(w, lane) p->data[0][lane] = w->v[p->to][lane];
-    spoil(w, p, p->access->pieces);
-    queue(w);
+    queue(w, p);
 }
 
 static void run_shared_store(Wave *w, const Instruction *in) {
     Pending *p = issue(w, (const Access *)in->operation, COUNTS_SHARED);
+    if (p) p->in_shared = true;
     if (!p || !shared_places(w, in, p, &in->sources[0])) return;
     p->lanes = amd_exec(w);
     const u32 pieces = p->access->twice ? p->access->pieces / 2 : p->access->pieces;
@@ -381,20 +392,20 @@ static void run_shared_store(Wave *w, const Instruction *in) {
         if (p->access->twice) take_data(w, &in->sources[2], p, pieces, pieces, lane);
         if (p->access->half == 'h') p->data[0][lane] >>= 16;
     }
-    queue(w);
+    queue(w, p);
 }
 
 static void run_shared_atomic(Wave *w, const Instruction *in) {
     const Access *access = (const Access *)in->operation;
     const Operand *o = in->sources + access->gives;
     Pending *p = issue(w, access, COUNTS_SHARED);
+    if (p) p->in_shared = true;
     if (!p || !shared_places(w, in, p, &o[0])) return;
     p->lanes = amd_exec(w);
     p->to = in->sources[0].at;
     p->gives = access->gives;
     EACH_LANE(w, lane) take_data(w, &o[1], p, 0, access->pieces, lane);
-    if (p->gives) spoil(w, p, access->pieces);
-    queue(w);
+    queue(w, p);
 }
 
 /* Registers of other lanes, read when it is issued, through the same counter: the place is the copy
@@ -415,8 +426,7 @@ static void permute(Wave *w, const Instruction *in, bool forward) {
             p->data[1][lane] = raw_32(w, &in->sources[2], other);
     }
     EACH_LANE(w, lane) p->places[lane] = (unsigned char *)&p->data[1][lane];
-    spoil(w, p, 1);
-    queue(w);
+    queue(w, p);
 }
 static void run_bpermute(Wave *w, const Instruction *in) {
     permute(w, in, false);
@@ -437,13 +447,17 @@ static void run_scalar_load(Wave *w, const Instruction *in) {
     p->any_order = true;
     p->places[0] = device_at(w, in, address & ~3ull, 4 * access->pieces, false);
     if (!p->places[0]) return;
-    for (u32 i = 0; i < access->pieces; i++) w->s[p->to + i] = 0x5eadbee5u + i;
-    queue(w);
+    for (u32 i = 0; i < access->pieces; i++) {
+        memcpy(&p->data[i][0], p->places[0] + 4 * (size_t)i, 4);
+        w->s[p->to + i] = 0x5eadbee5u + i;
+    }
+    queue(w, p);
 }
 
 /* Caches are not modelled: a write-back is what a wait may wait for. */
 static void run_write_back(Wave *w, const Instruction *in) {
-    if (issue(w, (const Access *)in->operation, COUNTS_VECTOR)) queue(w);
+    Pending *p = issue(w, (const Access *)in->operation, COUNTS_VECTOR);
+    if (p) queue(w, p);
 }
 static void run_invalidate(Wave *w, const Instruction *in) {
     (void)w, (void)in;

@@ -144,6 +144,7 @@ static void run_turn(Wave *wave) {
     u32 turn = 1 + amd_random(run, 1 + amd_random(run, TURN_MOST));
     run->steps += turn;
     wave->left = false;
+    amd_advance(wave);
     while (turn-- > 0 && !wave->left && !run->failed) step(wave);
     if (wave->state != RUNS || wave->steps > LONG) run->looks = 0;
     if (run->looks > looks) wave->steps = 0;

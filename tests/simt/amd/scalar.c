@@ -49,6 +49,11 @@ static u32 get_s_z16(const Wave *w, const Instruction *in, int i) {
     return in->sources[i].kind == CONSTANT ? bits & 0xffff : bits;
 }
 
+static u32 get_s_f32(const Wave *w, const Instruction *in, int i) {
+    return flush_32(w, get_s_u32(w, in, i));
+}
+#define put_s_f32 put_s_u32
+
 #define S_ONE(name, D, A, value, carry)                      \
     static void run_##name(Wave *w, const Instruction *in) { \
         const A a = get_s_##A(w, in, 0);                     \
@@ -77,6 +82,12 @@ static u32 get_s_z16(const Wave *w, const Instruction *in, int i) {
 typedef u32 k16, z16;
 #include "scalar.def"
 
+/* a * b + c; of s_fmac c is the result's register. */
+static void run_fma(Wave *w, const Instruction *in) {
+    const u32 a = get_s_f32(w, in, 0), b = get_s_f32(w, in, 1);
+    const u32 c = in->source_count > 2 ? get_s_f32(w, in, 2) : flush_32(w, w->s[in->result.at]);
+    put_s_u32(w, in, flush_32(w, fuse_32(a, b, c)));
+}
 static void run_cmov_32(Wave *w, const Instruction *in) {
     if (w->scc) put_s_u32(w, in, get_s_u32(w, in, 0));
 }
@@ -246,6 +257,9 @@ static const Operation operations[] = {
     SAVES(xor),
     SAVES(andn2),
     SAVES(orn2),
+    {"s_fmac_f32", run_fma, ONE_SCALAR, "f32", {"f32", "f32"}},
+    {"s_fmaak_f32", run_fma, ONE_SCALAR, "f32", {"f32", "f32", "f32"}},
+    {"s_fmamk_f32", run_fma, ONE_SCALAR, "f32", {"f32", "f32", "f32"}},
     {"s_cmov_b32", run_cmov_32, ONE_SCALAR, "u32", {"u32"}},
     {"s_cmov_b64", run_cmov_64, ONE_SCALAR, "u64", {"u64"}},
     {"s_addk_i32", run_addk, ONE_SCALAR, "u32", {"u32"}},

@@ -193,6 +193,9 @@ typedef struct Pending {
     u32 counts; /* whose waits do not cover it yet */
     const struct Access *access;
     bool any_order, gives; /* scalar loads; an atomic with a result */
+    bool done, in_shared;  /* its effect on memory; which memory */
+    u64 sequence;          /* of all that was issued */
+    uintptr_t begin, end;  /* around all its places */
     u64 lanes;
     u32 to; /* the first register */
     unsigned char *places[LANES], *second[LANES];
@@ -233,6 +236,7 @@ struct Launched {
     u32 wave_count; /* of a block */
     u64 random;
     u32 late;         /* how often of 8 memory takes until the wait */
+    u64 sequence;
     u64 looks, steps; /* s_sleep since the last effect; instructions */
     bool failed;
     char *message;
@@ -246,6 +250,8 @@ u32 amd_random(Launched *run, u32 below);
 /* memory.c: waits until at most `left` of a kind are not done; all. */
 void amd_wait(Wave *wave, u32 counts, u32 left);
 void amd_settle(Wave *wave);
+/* Memory may go ahead, if the seed says so. */
+void amd_advance(Wave *wave);
 /* NULL after amd_fail. */
 unsigned char *amd_shared(Wave *wave, u64 offset, u32 bytes);
 
