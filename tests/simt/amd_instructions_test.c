@@ -492,10 +492,11 @@ static void test_waits(void) {
     /* block 0 stores and says so, block 1 waits for it; an atomic's load passes the first cache */
     static const char device[] =
         "v_lshlrev_b32_e32 v1, 2, v0\nv_mov_b32_e32 v3, 0\nv_mov_b32_e32 v4, 1\n"
-        "s_cmp_eq_u32 s2, 0\ns_cbranch_scc0 9\n"
+        "s_cmp_eq_u32 s2, 0\ns_cbranch_scc0 11\n"
         "global_load_dword v8, v1, s[4:5]\ns_waitcnt vmcnt(0)\nv_add_u32_e32 v8, v8, v8\n"
         "global_store_dword v1, v8, s[6:7] offset:256\n%s"
-        "global_atomic_add v3, v4, s[6:7] offset:1020\ns_sleep 1\ns_sleep 1\ns_endpgm\n"
+        "global_atomic_add v3, v4, s[6:7] offset:1020\ns_sleep 1\ns_sleep 1\ns_sleep 1\ns_sleep "
+        "1\ns_endpgm\n"
         "global_load_dword v9, v3, s[6:7] offset:1020 sc1\ns_sleep 1\ns_waitcnt vmcnt(0)\n"
         "v_readfirstlane_b32 s8, v9\ns_cmp_eq_u32 s8, 64\ns_cbranch_scc0 65530\n"
         "global_load_dword v9, v1, s[6:7] offset:256\ns_waitcnt vmcnt(0)\n"

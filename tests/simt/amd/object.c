@@ -81,7 +81,7 @@ static char *disassemble(const void *code, size_t size, char *message, size_t me
     FILE *output = written ? popen(command, "r") : NULL;
     if (output) text = read_all(output);
     const bool good = output && pclose(output) == 0 && text;
-    if (descriptor >= 0) unlink(path);
+    if (descriptor >= 0 && !getenv("SIMT_KEEP")) unlink(path);
     if (good) return text;
     free(text);
     snprintf(message, message_size, "%s cannot list the code object", tool);

@@ -261,7 +261,8 @@ bool amd_launch(AmdModule *module, const SimtLaunch *launch, char *message, size
     if (!is_legal(run.kernel, launch, message, size)) return false;
     if (run.random == 0) run.random = 1;
     run.wave_count = (launch->threads + run.kernel->wave - 1) / run.kernel->wave;
-    run.late = 4 * amd_random(&run, 3); /* at once, now and then, as late as it may be */
+    static const u32 late[] = {0, 4, 7, 8}; /* at once, now and then, as late as it may be */
+    run.late = late[amd_random(&run, 4)];
     const u32 room = launch->cooperative || launch->blocks < TOGETHER ? launch->blocks : TOGETHER;
     unsigned char packet[64], *segment = make_segment(&run);
     u32 *order = calloc(launch->blocks, sizeof *order);

@@ -90,12 +90,15 @@ static double inverse_root(double x) {
 static u32 about_32(const Wave *w, u32 a, double (*f)(double)) {
     const bool flushes = amd_random(w->run, 2);
     if (flushes && exponent_32(a) == 0) a &= SIGN_32;
-    const u32 nearest = number_32((float)f((double)float_of(a)), a, a, a);
+    const double exact = f((double)float_of(a));
+    const u32 nearest = number_32((float)exact, a, a, a);
     const u32 size = nearest & ~SIGN_32;
     if (size == 0 || size >= INFINITY_32) return nearest;
     if (flushes && exponent_32(nearest) == 0) return nearest & SIGN_32;
     const u32 made = nearest + amd_random(w->run, 3) - 1;
-    return (made & ~SIGN_32) >= INFINITY_32 ? nearest : made;
+    const int last = exponent_32(nearest) ? ilogb(exact) - 23 : -149;
+    const bool near = fabs((double)float_of(made) - exact) <= ldexp(1, last);
+    return near && (made & ~SIGN_32) < INFINITY_32 ? made : nearest;
 }
 /* Within 2^29 of them, as the manual has it. */
 static u64 about_64(const Wave *w, u64 a, double (*f)(double)) {
