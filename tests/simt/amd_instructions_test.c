@@ -233,6 +233,7 @@ static const Case cases[] = {
     {'v', "v_div_fixup_f32 v8, v2, v4, v6", {QUIET, INFINITE, 0xbf800000}, MINUS},
     {'v', "v_div_fixup_f32 v8, v2, v4, v6", {ONE, 0xbf800000, ONE}, 0xbf800000},
     {'v', "v_div_fixup_f32 v8, v2, v4, v6", {ONE, 0x7f000000, 0x00000001}, 0},
+    {'v', "v_div_fixup_f32 v8, v2, v4, v6", {QUIET, 0x80800000, 0x7f000000}, 0xff800000},
     /* scalars; the upper half is SCC where it says so */
     {'s', "s_add_u32 s16, s10, s12\ns_cselect_b32 s17, 1, 0", {0xffffffff, 1}, 0x100000000},
     {'s',

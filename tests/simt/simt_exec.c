@@ -2,18 +2,20 @@
  * libraries.
  *
  *   simt_exec --list                names of tests: PROGRAM@MACHINE
- *   simt_exec --list-ptx            names of all tests on PTX
+ *   simt_exec --list-all MACHINE    names of all tests on PTX or AMD's machine code
  *   simt_exec --only NAME           runs one of them
  *
  * Programs of tests/exec/programs run on CUDA and on one of the HIP machines, mostly that with 64
  * lanes; of the rest, which are many and alike, each runs on one. On PTX, what NVRTC makes of the
- * text, a sample runs here, and all in ptx_all.py; status 77, skipped, where there is no NVRTC. */
+ * text, and on machine code for AMD, which clang makes of it, a sample runs here, and all of them
+ * by all_programs.py; status 77, skipped, where there is no NVRTC, or no clang or disassembler. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "amd/amd.h"
 #include "ptx/compiler.h"
 
 enum { NAME_SIZE = 256 };
@@ -25,14 +27,22 @@ static const struct Machine {
     {"emulated-wave64", "hip", "LOCKSTEP_HIP", "LOCKSTEP_HIPRTC", EMULATED_HIP_PATH, "gfx90a"},
     {"emulated-wave32", "hip", "LOCKSTEP_HIP", "LOCKSTEP_HIPRTC", EMULATED_HIP_PATH, "gfx1030"},
     {"emulated-ptx", "cuda", "LOCKSTEP_CUDA", "LOCKSTEP_NVRTC", EMULATED_PTX_PATH, ""},
+    /* the compiler is the product's own */
+    {"emulated-gfx942", "hip", "LOCKSTEP_HIP", NULL, EMULATED_AMD_PATH, "gfx942"},
+    {"emulated-gfx1151", "hip", "LOCKSTEP_HIP", NULL, EMULATED_AMD_PATH, "gfx1151"},
 };
-enum { WAVE64 = 1, WAVE32, TEXT_MACHINES, PTX = TEXT_MACHINES, MACHINES };
-enum { PTX_EVERY = 16 /* programs one runs on PTX */ };
+enum { WAVE64 = 1, WAVE32, TEXT_MACHINES, PTX = TEXT_MACHINES, GFX942, GFX1151, MACHINES };
+
+/* Of so many programs the one of this rest runs on it. */
+static const struct Sample {
+    size_t every, rest;
+} samples[MACHINES] = {[PTX] = {16, 0}, [GFX942] = {24, 1}, [GFX1151] = {24, 9}};
 
 /* These run for longer than they compile; the others are faster as they are. */
 static const char *const long_runs[] = {"prologue", "strips", "deep", "training-linreg"};
 
-static int list(bool all_ptx) {
+/* `all`: of this machine all. */
+static int list(const char *all) {
     char name[NAME_SIZE];
     size_t number = 0;
     FILE *names = popen("'" EXEC_RUNNER "' --list", "r");
@@ -44,13 +54,31 @@ static int list(bool all_ptx) {
         if (strchr(name, '@')) continue; /* compiles for a toolchain */
         const bool alike = strchr(name, '-') != NULL;
         const size_t left_out = number % TEXT_MACHINES == 0 ? WAVE64 : WAVE32;
-        for (size_t i = 0; i < TEXT_MACHINES && !all_ptx; i++)
-            if (alike ? i == number % TEXT_MACHINES : i != left_out)
-                printf("%s@%s\n", name, machines[i].name);
-        if (all_ptx || number % PTX_EVERY == 0) printf("%s@%s\n", name, machines[PTX].name);
+        for (size_t i = 0; i < MACHINES; i++) {
+            const struct Sample *sample = &samples[i];
+            const bool listed = all             ? strcmp(all, machines[i].name) == 0
+                                : sample->every ? number % sample->every == sample->rest
+                                : alike         ? i == number % TEXT_MACHINES
+                                                : i != left_out;
+            if (listed) printf("%s@%s\n", name, machines[i].name);
+        }
         number++;
     }
     return pclose(names) != 0;
+}
+
+/* Whether what compiles for the machine is here; or says why not. */
+static bool can_compile(size_t machine) {
+    char reason[256];
+    const char *nvrtc = getenv("LOCKSTEP_NVRTC");
+    if (machine == PTX) {
+        if (nvrtc) setenv("EMULATED_NVRTC", nvrtc, 1);
+        if (!ptx_can_compile()) puts("left out: there is no NVRTC");
+        return ptx_can_compile();
+    }
+    if (machine < GFX942 || amd_has_tools(reason, sizeof reason)) return true;
+    printf("left out: %s\n", reason);
+    return false;
 }
 
 static int run(const char *test) {
@@ -60,14 +88,9 @@ static int run(const char *test) {
         const struct Machine *machine = &machines[i];
         if (strcmp(at + 1, machine->name) != 0) continue;
         snprintf(name, sizeof name, "%.*s", (int)(at - test), test);
-        if (i == PTX && getenv(machine->compiler))
-            setenv("EMULATED_NVRTC", getenv(machine->compiler), 1);
-        if (i == PTX && !ptx_can_compile()) {
-            puts("left out: there is no NVRTC");
-            return 77; /* skipped */
-        }
+        if (!can_compile(i)) return 77; /* skipped */
         setenv(machine->driver, machine->library, 1);
-        setenv(machine->compiler, machine->library, 1);
+        if (machine->compiler) setenv(machine->compiler, machine->library, 1);
         setenv("SIMT_ARCHITECTURE", machine->architecture, 1);
         setenv("LOCKSTEP_CACHE", "off", 1);
         setenv("STAND_IN_BALANCE", "on", 1);
@@ -87,9 +110,9 @@ static int run(const char *test) {
 }
 
 int main(int count, char **words) {
-    if (count == 2 && strcmp(words[1], "--list") == 0) return list(false);
-    if (count == 2 && strcmp(words[1], "--list-ptx") == 0) return list(true);
+    if (count == 2 && strcmp(words[1], "--list") == 0) return list(NULL);
+    if (count == 3 && strcmp(words[1], "--list-all") == 0) return list(words[2]);
     if (count == 3 && strcmp(words[1], "--only") == 0) return run(words[2]);
-    fputs("usage: simt_exec --list | --list-ptx | --only NAME\n", stderr);
+    fputs("usage: simt_exec --list | --list-all MACHINE | --only NAME\n", stderr);
     return 2;
 }

@@ -151,8 +151,9 @@ CLASSES(64, 11)
 /* V_DIV_SCALE, V_DIV_FMAS and V_DIV_FIXUP. S0 is a or b, b the denominator, a the numerator; what
  * is scaled is scaled by 2^K. Where the reciprocal and the quotient are both subnormal the manual
  * scales the denominator up, beyond infinity; it must be down, as where the reciprocal alone is
- * subnormal, and V_DIV_FMAS then scales the quotient down. `tiny`: exponents of a from which the
- * remainder would be subnormal. */
+ * subnormal, and V_DIV_FMAS then scales the quotient down. A quotient that has overflowed on the
+ * way is infinite: the manual looks for the exponent of all ones in S1, which there is finite.
+ * `TINY`: exponents of a from which the remainder would be subnormal. */
 #define DIVISION(N, of, bits, scale, fused, load, BITS, BIAS, K, FAR, TINY)                     \
     static inline u32 exponent_##N(u##N x) {                                                    \
         return (u32)((x & INFINITY_##N) >> BITS);                                               \
@@ -208,6 +209,7 @@ CLASSES(64, 11)
         if (y == 0 || x == INFINITY_##N) return sign | INFINITY_##N;                            \
         if (y == INFINITY_##N || x == 0) return sign;                                           \
         if ((int)exponent_##N(a) - (int)exponent_##N(b) < -(BIAS + BITS)) return sign;          \
+        if (exponent_##N(q) == 2 * BIAS + 1) return sign | INFINITY_##N;                        \
         return sign | (q & ~SIGN_##N);                                                          \
     }
 DIVISION(32, float_of, bits_of_float, ldexpf, fmaf, u32, 23, 127, 64, 96, 23)

@@ -121,7 +121,7 @@ struct Instruction {
     i32 offset, offset0, offset1;
     char space;                    /* memory: 'g'lobal, 'f'lat, 's'cratch, 'd' shared */
     bool clamps, to_exec, returns; /* clamp; v_cmpx; sc0 or glc */
-    bool coherent;            /* sc1, sc0 or glc: of a load, that it is an atomic's */
+    bool coherent;                 /* sc1, sc0 or glc: of a load, that it is an atomic's */
     i32 scale;                     /* omod: by 2 to this power */
     u32 select, select_high, negate_low, negate_high;
     Dpp dpp;
@@ -235,7 +235,7 @@ struct Launched {
     Block *blocks;
     u32 wave_count; /* of a block */
     u64 random;
-    u32 late;         /* how often of 8 memory takes until the wait */
+    u32 late; /* how often of 8 memory takes until the wait */
     u64 sequence;
     u64 looks, steps; /* s_sleep since the last effect; instructions */
     bool failed;

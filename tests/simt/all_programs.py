@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""ptx_all.py SIMT_EXEC RECORD: every program of the execution tests on the PTX that NVRTC makes of it.
+"""all_programs.py SIMT_EXEC MACHINE RECORD: every program of the execution tests on an emulated machine that runs
+what a compiler made: emulated-ptx, emulated-gfx942, emulated-gfx1151.
 
 RECORD, a file of lines `passed NAME`, says which are done: those are left out, so that a run that was stopped goes on.
 Remove it to begin anew. Exits 1 when a program failed."""
@@ -17,11 +18,11 @@ def done_before(record):
 
 
 def main():
-    if len(sys.argv) != 3:
+    if len(sys.argv) != 4:
         print(__doc__, file=sys.stderr)
         return 2
-    tool, record = sys.argv[1:]
-    names = subprocess.run([tool, "--list-ptx"], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    tool, machine, record = sys.argv[1:]
+    names = subprocess.run([tool, "--list-all", machine], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
     done, failed = done_before(record), []
     for number, name in enumerate(names):
         if name in done:
