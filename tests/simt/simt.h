@@ -19,7 +19,8 @@ typedef enum SimtDialect { SIMT_CUDA, SIMT_HIP, SIMT_PTX, SIMT_AMD } SimtDialect
 typedef struct SimtModule SimtModule;
 
 /* Compiles the text; `kernels` are the names of its entry points, each taking one structure by
- * value (PTX and code objects for AMD say themselves which they are). NULL after a failure, with the reason in `message`. */
+ * value (PTX and code objects for AMD say themselves which they are). NULL after a failure, with
+ * the reason in `message`. */
 SimtModule *simt_open(const char *source, size_t size, SimtDialect dialect,
                       const char *const *kernels, size_t kernel_count, char *message,
                       size_t message_size);
