@@ -172,6 +172,12 @@ static const Case cases[] = {
      {0xff, 0x11},
      0xff10ffff},
     {'v', "v_add_u16_e32 v8, v2, v4", {0xffff, 0x70002}, 1},
+    {'v',
+     "s_mov_b32 s20, 3\ns_set_gpr_idx_on s20, gpr_idx(DST)\nv_mov_b32_e32 v5, v4\n"
+     "s_set_gpr_idx_idx s10\ns_set_gpr_idx_mode gpr_idx(SRC0)\nv_mov_b32_e32 v9, v0\n"
+     "s_set_gpr_idx_off",
+     {2, 7},
+     0x0000000200000007},
     {'v', "v_accvgpr_write_b32 a3, v2\nv_accvgpr_read_b32 v8, a3", {77}, 77},
     /* comparisons: lg is ordered, neq is not; EXEC is one lane */
     {'s', "v_cmp_lg_f32_e64 s[16:17], v2, v4", {QUIET, ONE}, 0},
@@ -414,6 +420,10 @@ static void test_across(void) {
     test_lanes(&gfx1151,
                "v_add_nc_u32_e32 v3, 0x64, v0\nv_mov_b32_e32 v8, v0\n"
                "v_dual_mov_b32 v8, v3 :: v_dual_mov_b32 v3, v8",
+               swapped);
+    test_lanes(&gfx1151,
+               "v_mov_b32_e32 v3, 0x64\nv_add_nc_u32_e32 v3, v3, v0\ns_mov_b32 m0, 4\n"
+               "v_movreld_b32_e32 v0, v3\nv_movrels_b32_e32 v8, v0",
                swapped);
     test_lanes(&gfx1151,
                "v_and_b32_e32 v3, 1, v0\ns_mov_b32 s10, exec_lo\nv_cmpx_eq_u32_e32 0, v3\n"

@@ -103,10 +103,19 @@ static bool named(const char *text, Operand *o) {
     return o->bits != 0;
 }
 
+/* gpr_idx(SRC0,DST): bits. */
+static bool index_operand(const char *text, Operand *o) {
+    static const char *const names[] = {"SRC0", "SRC1", "SRC2", "DST"};
+    if (strncmp(text, "gpr_idx(", 8) != 0) return false;
+    o->kind = CONSTANT;
+    for (u32 i = 0; i < 4; i++) o->bits |= (u64)(strstr(text, names[i]) != NULL) << i;
+    return true;
+}
+
 static bool parse_operand(char *text, Operand *o) {
     size_t size = strlen(text);
     memset(o, 0, sizeof *o);
-    if (number_of(text, o)) return true;
+    if (number_of(text, o) || index_operand(text, o)) return true;
     memset(o, 0, sizeof *o);
     if (*text == '-') {
         o->negative = true;

@@ -68,7 +68,7 @@ static void start_wave(Wave *wave, Block *block, u32 number, const unsigned char
     wave->state = RUNS;
     wave->pc = amd_find(&run->module->program, run->kernel->entry);
     wave->now = NULL;
-    wave->scc = false;
+    wave->scc = wave->is_indexed = false;
     wave->steps = 0;
     wave->mode = run->kernel->mode;
     wave->flush_32 = (wave->mode >> 4 & 3) == 0;
@@ -134,7 +134,10 @@ static void step(Wave *wave) {
     const Instruction *in = &program->code[wave->pc];
     wave->now = in;
     wave->pc += in->is_dual ? 2 : 1;
-    in->run(wave, in);
+    if (wave->is_indexed && *in->text == 'v')
+        amd_run_indexed(wave, in);
+    else
+        in->run(wave, in);
     wave->steps++;
 }
 

@@ -241,6 +241,24 @@ static void run_denorm_mode(Wave *w, const Instruction *in) {
     set_mode(w, &own, get_s_u32(w, in, 0));
 }
 
+/* ---- registers counted from an index ---- */
+
+static void run_index_on(Wave *w, const Instruction *in) {
+    const u32 which = get_s_u32(w, in, 1);
+    w->s[S_M0] = (w->s[S_M0] & ~0xf0ffu) | which << 12 | (get_s_u32(w, in, 0) & 255);
+    w->is_indexed = true;
+}
+static void run_index_off(Wave *w, const Instruction *in) {
+    (void)in;
+    w->is_indexed = false;
+}
+static void run_index_set(Wave *w, const Instruction *in) {
+    w->s[S_M0] = (w->s[S_M0] & ~255u) | (get_s_u32(w, in, 0) & 255);
+}
+static void run_index_mode(Wave *w, const Instruction *in) {
+    w->s[S_M0] = (w->s[S_M0] & ~0xf000u) | get_s_u32(w, in, 0) << 12;
+}
+
 static const Operation operations[] = {
 #define S_ONE(name, D, A, value, carry) {#name, run_##name, ONE_SCALAR, #D, {#A}},
 #define S_TWO(name, D, A, B, value, carry) {#name, run_##name, ONE_SCALAR, #D, {#A, #B}},
@@ -296,6 +314,10 @@ static const Operation operations[] = {
     {"s_setreg_b32", run_setreg, TEST, "", {"u32"}},
     {"s_setreg_imm32_b32", run_setreg, TEST, "", {"u32"}},
     {"s_getreg_b32", run_getreg, ONE_SCALAR, "u32", {NULL}},
+    {"s_set_gpr_idx_on", run_index_on, TEST, "", {"u32", "u32"}},
+    {"s_set_gpr_idx_off", run_index_off, RAW, "", {NULL}},
+    {"s_set_gpr_idx_idx", run_index_set, TEST, "", {"u32"}},
+    {"s_set_gpr_idx_mode", run_index_mode, TEST, "", {"u32"}},
     {"s_round_mode", run_round_mode, TEST, "", {"u32"}},
     {"s_denorm_mode", run_denorm_mode, TEST, "", {"u32"}},
 };

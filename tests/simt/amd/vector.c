@@ -260,6 +260,22 @@ static void run_swap(Wave *w, const Instruction *in) {
         w->v[in->sources[0].at][lane] = kept;
     }
 }
+/* M0 counts from the register that is named: the source's, the result's. */
+static void move_relative(Wave *w, const Instruction *in, bool source, bool result) {
+    const u32 m0 = w->s[S_M0], from = in->sources[0].at + (source ? m0 : 0);
+    const u32 to = in->result.at + (result ? m0 : 0);
+    if (from >= ACCUMULATORS || to >= ACCUMULATORS) amd_fail(w, "index %u", m0);
+    if (w->run->failed) return;
+    const bool constant = in->sources[0].kind != VECTOR;
+    EACH_LANE(w, lane)
+    w->v[to][lane] = constant ? raw_32(w, &in->sources[0], lane) : w->v[from][lane];
+}
+static void run_movrels(Wave *w, const Instruction *in) {
+    move_relative(w, in, true, false);
+}
+static void run_movreld(Wave *w, const Instruction *in) {
+    move_relative(w, in, false, true);
+}
 static void run_nothing(Wave *w, const Instruction *in) {
     (void)w, (void)in;
 }
@@ -289,6 +305,8 @@ static const Operation operations[] = {
     {"v_writelane_b32", run_writelane, LANE, "u32", {"u32", "u32"}},
     {"v_readfirstlane_b32", run_readfirstlane, ONE_SCALAR, "u32", {"u32"}},
     {"v_swap_b32", run_swap, LANE, "u32", {"u32"}},
+    {"v_movrels_b32", run_movrels, LANE, "u32", {"u32"}},
+    {"v_movreld_b32", run_movreld, LANE, "u32", {"u32"}},
     {"v_nop", run_nothing, RAW, "", {""}},
 };
 
@@ -348,6 +366,24 @@ void amd_run_dpp(Wave *w, const Instruction *in) {
     if (in->to_exec) return;
     w->s[S_EXEC] = (u32)before;
     w->s[S_EXEC + 1] = (u32)(before >> 32);
+}
+
+/* ---- registers counted from an index ---- */
+
+static void move_register(Wave *w, Operand *o, bool is_moved) {
+    if (o->kind != VECTOR || !is_moved) return;
+    o->at = (u16)(o->at + (w->s[S_M0] & 255));
+    if (o->at >= ACCUMULATORS) amd_fail(w, "index %u", w->s[S_M0] & 255);
+}
+
+/* M0 bits 12 to 14: the sources; 15: the result. */
+void amd_run_indexed(Wave *w, const Instruction *in) {
+    Instruction own = *in;
+    for (u32 i = 0; i < 3; i++) move_register(w, &own.sources[i], w->s[S_M0] >> (12 + i) & 1);
+    move_register(w, &own.result, w->s[S_M0] >> 15 & 1);
+    if (in->dpp || in->is_dual || in->operation->form == ACCUMULATE)
+        amd_fail(w, "an index is not known for it");
+    if (!w->run->failed) in->run(w, &own);
 }
 
 /* ---- VOPD: both read before either writes ---- */

@@ -212,7 +212,8 @@ struct Wave {
     const Instruction *now; /* that runs */
     u64 steps;              /* since its last s_sleep */
     WaveState state;
-    bool scc, left; /* its turn ends */
+    bool scc, left;  /* its turn ends */
+    bool is_indexed; /* s_set_gpr_idx_on: M0 has the index, and of which operands */
     u32 mode;
     u64 flush_32, flush_64; /* subnormals are zeros */
     unsigned char *scratch; /* of all lanes */
@@ -258,6 +259,8 @@ unsigned char *amd_shared(Wave *wave, u64 offset, u32 bytes);
 /* vector.c: an instruction with DPP, two of VOPD. */
 void amd_run_dpp(Wave *wave, const Instruction *in);
 void amd_run_dual(Wave *wave, const Instruction *in);
+/* One whose registers are counted from an index, while s_set_gpr_idx_on holds. */
+void amd_run_indexed(Wave *wave, const Instruction *in);
 
 /* The generic addresses of shared and of scratch memory: their upper halves. */
 enum { SHARED_APERTURE = 0x10000, SCRATCH_APERTURE = 0x20000 };
