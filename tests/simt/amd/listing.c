@@ -301,6 +301,19 @@ static u32 type_count(const Operation *operation) {
     return count;
 }
 
+static void place_raw(Reader *r, Instruction *in) {
+    const bool memory = amd_memory(in->operation->name) == in->operation;
+    if (r->operand_count > (memory ? SOURCES : 0)) {
+        fail(r, "too many operands");
+        return;
+    }
+    memcpy(in->sources, r->operands, r->operand_count * sizeof *in->sources);
+    in->source_count = r->operand_count;
+    const char *wrong = memory ? amd_memory_operands(in) : NULL;
+    if (wrong) fail(r, "%s", wrong);
+    if (!wrong && in->operation->types[2]) resolve(r, &in->sources[2], in->operation->types[2]);
+}
+
 /* The operands to their places, by the form. */
 static void place_operands(Reader *r, Instruction *in) {
     const Operation *operation = in->operation;
@@ -308,20 +321,23 @@ static void place_operands(Reader *r, Instruction *in) {
     const u32 types = type_count(operation);
     u32 left = r->operand_count, wanted = types;
     if (operation->form == RAW) {
-        if (left > SOURCES) fail(r, "too many operands");
-        for (u32 i = 0; i < left && i < SOURCES; i++) in->sources[i] = o[i];
-        in->source_count = left;
-        if (types > 2 && left > 2) resolve(r, &in->sources[2], operation->types[2]);
+        place_raw(r, in);
         return;
     }
     if (operation->form == LANE || operation->form == CARRY || operation->form == ACCUMULATE ||
         operation->form == ONE_SCALAR) {
-        if (!left) fail(r, "no operands");
+        if (!left) {
+            fail(r, "no operands");
+            return;
+        }
         set_result(r, in, o++, operation->form != ONE_SCALAR);
         left--;
     }
     if (operation->form == CARRY || (operation->form == COMPARE && left == 3)) {
-        if (o->kind != SCALAR) fail(r, "a mask that is no scalar register");
+        if (!left || o->kind != SCALAR) {
+            fail(r, "a mask that is no scalar register");
+            return;
+        }
         in->mask = *o++;
         left--;
     }

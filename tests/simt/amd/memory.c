@@ -627,3 +627,40 @@ const Operation *amd_memory(const char *name) {
         if (strcmp(accesses[i].operation.name, name) == 0) return &accesses[i].operation;
     return NULL;
 }
+
+static bool is_vector(const Operand *o, u32 count) {
+    return o->kind == VECTOR && o->count == count;
+}
+
+const char *amd_memory_operands(const Instruction *in) {
+    const Access *access = (const Access *)in->operation;
+    Run *const run = in->operation->run;
+    const bool atomic = run == run_atomic, stores = atomic || run == run_store;
+    const bool loads = run == run_load, shared = access->operation.name[0] == 'd';
+    const bool permutes = run == run_bpermute || run == run_permute;
+    const u32 gives = atomic ? in->returns : access->gives;
+    const u32 parts = shared && access->kind == STORE && access->twice ? 2 : 1;
+    const u32 pieces = access->pieces / parts * (access->arithmetic == COMPARE_SWAP ? 2 : 1);
+    const Operand *o = in->sources;
+    const u32 wanted = loads || stores          ? (in->space == 'f' ? 2u : 3u) + (atomic && gives)
+                       : run == run_scalar_load ? 3
+                       : permutes               ? 3
+                       : shared ? (access->kind == TO_VECTOR ? 2 : 1 + parts + gives)
+                                : 0;
+    if (in->source_count != wanted) return "too few or too many operands";
+    if (run == run_scalar_load)
+        return o[0].kind == SCALAR && o[0].count == access->pieces && o[1].count == 2
+                   ? NULL
+                   : "its registers";
+    if (wanted == 0) return NULL;
+    if (access->kind == TO_VECTOR || gives) {
+        if (!is_vector(o, access->pieces)) return "a result of another size";
+        o++;
+    }
+    const Operand *base = loads ? &o[1] : &o[2];
+    if (in->space == 'f' && !is_vector(o, 2)) return "an address that is not two registers";
+    if (in->space == 'g' && !is_vector(o, base->kind == OFF ? 2 : 1)) return "its address";
+    for (u32 i = 1; !loads && (stores || shared) && access->kind != TO_VECTOR && i <= parts; i++)
+        if (!is_vector(&o[i], pieces)) return "data of another size";
+    return NULL;
+}

@@ -153,6 +153,8 @@ const Operation *amd_vector(const char *name);
 const Operation *amd_compare(const char *name);
 const Operation *amd_scalar(const char *name);
 const Operation *amd_memory(const char *name);
+/* NULL, or what is wrong with the operands of one of memory.c's. */
+const char *amd_memory_operands(const Instruction *in);
 
 /* ---- code objects ---- */
 
