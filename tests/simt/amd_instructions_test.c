@@ -234,6 +234,11 @@ static const Case cases[] = {
      {0xbf800000, 0x00000001, 0x15400000},
      1},
     {'v', "s_mov_b64 vcc, 0\nv_div_fmas_f32 v8, v2, v4, v6", {ONE, ONE, ONE}, 0x40000000},
+    /* the quotient 2^-150 is scaled, although it would round to 0 */
+    {'v',
+     "v_div_scale_f32 v8, vcc, v2, v4, v2\nv_cndmask_b32_e64 v9, 0, 1, vcc",
+     {0x3165747a, 0x7c65747a},
+     0x000000015165747a},
     {'v', "v_div_fixup_f32 v8, v2, v4, v6", {QUIET, 0, MINUS}, 0xffc00000},
     {'v', "v_div_fixup_f32 v8, v2, v4, v6", {QUIET, MINUS, ONE}, 0xff800000},
     {'v', "v_div_fixup_f32 v8, v2, v4, v6", {QUIET, INFINITE, 0xbf800000}, MINUS},

@@ -151,9 +151,10 @@ CLASSES(64, 11)
 /* V_DIV_SCALE, V_DIV_FMAS and V_DIV_FIXUP. S0 is a or b, b the denominator, a the numerator; what
  * is scaled is scaled by 2^K. Where the reciprocal and the quotient are both subnormal the manual
  * scales the denominator up, beyond infinity; it must be down, as where the reciprocal alone is
- * subnormal, and V_DIV_FMAS then scales the quotient down. A quotient that has overflowed on the
- * way is infinite: the manual looks for the exponent of all ones in S1, which there is finite.
- * `TINY`: exponents of a from which the remainder would be subnormal. */
+ * subnormal (a quotient that would round to 0 counts as one), and V_DIV_FMAS then scales the
+ * quotient down. A quotient that has overflowed on the way is infinite: the manual looks for the
+ * exponent of all ones in S1, which there is finite. `TINY`: exponents of a from which the
+ * remainder would be subnormal. */
 #define DIVISION(N, of, bits, scale, fused, load, BITS, BIAS, K, FAR, TINY)                     \
     static inline u32 exponent_##N(u##N x) {                                                    \
         return (u32)((x & INFINITY_##N) >> BITS);                                               \
@@ -171,12 +172,12 @@ CLASSES(64, 11)
             return s == b ? up : s;                                                             \
         }                                                                                       \
         if (is_subnormal_##N(b)) return up;                                                     \
-        if (is_subnormal_##N(inverse) && is_subnormal_##N(quotient)) {                          \
+        if (is_subnormal_##N(inverse) && exponent_##N(quotient) == 0) {                         \
             *scaled = true;                                                                     \
             return s == b ? down : s;                                                           \
         }                                                                                       \
         if (is_subnormal_##N(inverse)) return down;                                             \
-        if (is_subnormal_##N(quotient)) {                                                       \
+        if (exponent_##N(quotient) == 0) {                                                      \
             *scaled = true;                                                                     \
             return s == a ? up : s;                                                             \
         }                                                                                       \
