@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "amd/amd.h"
 #include "ptx/translate.h"
 #include "simt_parts.h"
 
@@ -168,12 +169,25 @@ static SimtModule *load(const char *path, char *message, size_t message_size) {
     return module;
 }
 
+static SimtModule *open_amd(const void *code, size_t size, char *message, size_t message_size) {
+    SimtModule *module = calloc(1, sizeof *module);
+    if (!module) {
+        snprintf(message, message_size, "out of memory");
+        return NULL;
+    }
+    module->amd = amd_open(code, size, message, message_size);
+    if (module->amd) return module;
+    free(module);
+    return NULL;
+}
+
 SimtModule *simt_open(const char *source, size_t size, SimtDialect dialect,
                       const char *const *kernels, size_t kernel_count, char *message,
                       size_t message_size) {
     const char *parent = getenv("TMPDIR");
     char folder[PATH_SIZE], text[PATH_SIZE + 16], library[PATH_SIZE + 16], log[PATH_SIZE + 16];
     SimtModule *module = NULL;
+    if (dialect == SIMT_AMD) return open_amd(source, size, message, message_size);
     snprintf(folder, sizeof folder, "%s/simt-XXXXXX", parent && *parent ? parent : "/tmp");
     if (!mkdtemp(folder)) {
         snprintf(message, message_size, "cannot make a folder %s", folder);
@@ -204,6 +218,7 @@ static void *find_symbol(const SimtModule *module, const char *prefix, const cha
 }
 
 size_t simt_argument_size(const SimtModule *module, const char *kernel) {
+    if (module->amd) return amd_argument_size(module->amd, kernel);
     const unsigned long *size = find_symbol(module, "simt_size_", kernel);
     return size ? *size : 0;
 }
@@ -224,6 +239,7 @@ SimtEntry simt_entry(const SimtModule *module, const char *kernel) {
 void simt_close(SimtModule *module) {
     if (!module) return;
     if (module->library) dlclose(module->library);
+    amd_close(module->amd);
     free(module);
 }
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "amd/amd.h"
 #include "fiber.h"
 #include "simt_parts.h"
 #include "watch.h"
@@ -369,7 +370,8 @@ static bool launch_is_legal(const SimtModule *module, const SimtLaunch *launch, 
     return false;
 }
 
-bool simt_launch(SimtModule *module, const SimtLaunch *launch, char *message, size_t message_size) {
+static bool launch_threads(SimtModule *module, const SimtLaunch *launch, char *message,
+                           size_t message_size) {
     Run run = {.launch = launch, .machine = module->machine, .message = message};
     run.message_size = message_size;
     run.random = launch->seed * 0x9e3779b97f4a7c15u + 0x2545f4914f6cdd1du;
@@ -428,4 +430,9 @@ bool simt_launch(SimtModule *module, const SimtLaunch *launch, char *message, si
     free(run.all_threads);
     fibers_close(run.fibers);
     return good;
+}
+
+bool simt_launch(SimtModule *module, const SimtLaunch *launch, char *message, size_t message_size) {
+    return module->amd ? amd_launch(module->amd, launch, message, message_size)
+                       : launch_threads(module, launch, message, message_size);
 }

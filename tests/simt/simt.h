@@ -1,6 +1,6 @@
 /* simt.h: a small GPU in software. It compiles generated CUDA or HIP source for the host, as it is,
- * or what NVRTC made of it (PTX, see ptx/), and runs a kernel thread by thread, so that its results can be compared with the CPU's bit for
- * bit.
+ * or what NVRTC made of it (PTX, see ptx/), and runs a kernel thread by thread, so that its results
+ * can be compared with the CPU's bit for bit. AMD's machine code it runs wave by wave (amd/).
  *
  * Every thread of a block is a fiber that runs until it waits. Blocks, groups and lanes take turns
  * in an order that follows from the seed, and shared memory starts as rubbish, so what only works
@@ -14,12 +14,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum SimtDialect { SIMT_CUDA, SIMT_HIP, SIMT_PTX } SimtDialect;
+typedef enum SimtDialect { SIMT_CUDA, SIMT_HIP, SIMT_PTX, SIMT_AMD } SimtDialect;
 
 typedef struct SimtModule SimtModule;
 
 /* Compiles the text; `kernels` are the names of its entry points, each taking one structure by
- * value (PTX says itself which they are). NULL after a failure, with the reason in `message`. */
+ * value (PTX and code objects for AMD say themselves which they are). NULL after a failure, with
+ * the reason in `message`. */
 SimtModule *simt_open(const char *source, size_t size, SimtDialect dialect,
                       const char *const *kernels, size_t kernel_count, char *message,
                       size_t message_size);

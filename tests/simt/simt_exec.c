@@ -6,14 +6,16 @@
  *   simt_exec --only NAME           runs one of them
  *
  * In the suite each program runs on one of the machines, in turn; on PTX, which is what NVRTC makes
- * of the text, a sample does. tests/exec/all.py runs them all. Status 77, skipped, on PTX where
- * there is no NVRTC. */
+ * of the text, and on machine code for AMD, which clang makes of it, a sample does.
+ * tests/exec/all.py runs them all. Status 77, skipped, where there is no NVRTC, or no clang or
+ * disassembler. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "amd/amd.h"
 #include "ptx/compiler.h"
 
 enum { NAME_SIZE = 256 };
@@ -25,9 +27,17 @@ static const struct Machine {
     {"emulated-wave64", "hip", "LOCKSTEP_HIP", "LOCKSTEP_HIPRTC", EMULATED_HIP_PATH, "gfx90a"},
     {"emulated-wave32", "hip", "LOCKSTEP_HIP", "LOCKSTEP_HIPRTC", EMULATED_HIP_PATH, "gfx1030"},
     {"emulated-ptx", "cuda", "LOCKSTEP_CUDA", "LOCKSTEP_NVRTC", EMULATED_PTX_PATH, ""},
+    /* the compiler is the product's own */
+    {"emulated-gfx942", "hip", "LOCKSTEP_HIP", NULL, EMULATED_AMD_PATH, "gfx942"},
+    {"emulated-gfx1151", "hip", "LOCKSTEP_HIP", NULL, EMULATED_AMD_PATH, "gfx1151"},
 };
-enum { PTX = 3, MACHINES };
-enum { PTX_EVERY = 16 /* programs one runs on PTX */ };
+enum { PTX = 3, GFX942, GFX1151, MACHINES };
+
+/* Of so many programs the one of this rest runs on it. */
+static const struct Sample {
+    size_t every, rest;
+} samples[MACHINES] = {
+    {3, 0}, {3, 1}, {3, 2}, [PTX] = {16, 0}, [GFX942] = {24, 1}, [GFX1151] = {24, 21}};
 
 /* These run for longer than they compile; the others are faster as they are. */
 static const char *const long_runs[] = {"prologue", "strips", "deep", "training-linreg"};
@@ -43,11 +53,25 @@ static int list(bool all) {
     while (fscanf(names, "%255s", name) == 1) {
         if (strchr(name, '@')) continue; /* compiles for a toolchain */
         for (size_t i = 0; i < MACHINES; i++)
-            if (all || (i == PTX ? number % PTX_EVERY == 0 : i == number % PTX))
+            if (all || number % samples[i].every == samples[i].rest)
                 printf("%s@%s\n", name, machines[i].name);
         number++;
     }
     return pclose(names) != 0;
+}
+
+/* Whether what compiles for the machine is here; or says why not. */
+static bool can_compile(size_t machine) {
+    char reason[256];
+    const char *nvrtc = getenv("LOCKSTEP_NVRTC");
+    if (machine == PTX) {
+        if (nvrtc) setenv("EMULATED_NVRTC", nvrtc, 1);
+        if (!ptx_can_compile()) puts("left out: there is no NVRTC");
+        return ptx_can_compile();
+    }
+    if (machine < GFX942 || amd_has_tools(reason, sizeof reason)) return true;
+    printf("left out: %s\n", reason);
+    return false;
 }
 
 static int run(const char *test) {
@@ -57,14 +81,9 @@ static int run(const char *test) {
         const struct Machine *machine = &machines[i];
         if (strcmp(at + 1, machine->name) != 0) continue;
         snprintf(name, sizeof name, "%.*s", (int)(at - test), test);
-        if (i == PTX && getenv(machine->compiler))
-            setenv("EMULATED_NVRTC", getenv(machine->compiler), 1);
-        if (i == PTX && !ptx_can_compile()) {
-            puts("left out: there is no NVRTC");
-            return 77; /* skipped */
-        }
+        if (!can_compile(i)) return 77; /* skipped */
         setenv(machine->driver, machine->library, 1);
-        setenv(machine->compiler, machine->library, 1);
+        if (machine->compiler) setenv(machine->compiler, machine->library, 1);
         setenv("SIMT_ARCHITECTURE", machine->architecture, 1);
         setenv("LOCKSTEP_CACHE", "off", 1);
         setenv("STAND_IN_BALANCE", "on", 1);

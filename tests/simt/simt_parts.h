@@ -8,6 +8,7 @@
 struct SimtModule {
     void *library;
     SimtMachine *machine;
+    struct AmdModule *amd; /* of SIMT_AMD, and then nothing else */
 };
 
 /* The entry point of a kernel: call(arguments). NULL when the module has none of that name. */

@@ -3,7 +3,9 @@
  * IEEE's, and kernels that would hang are refused with the reason.
  *
  * ptx_test is the same with SIMT_TEST_PTX: what NVRTC makes of the CUDA text is run, PTX for PTX
- * instruction. It is skipped where there is no NVRTC. */
+ * instruction. It is skipped where there is no NVRTC. amd_functions_test is what of it says
+ * something about machine code, with SIMT_TEST_AMD: bits, places, shuffles, sums and barriers, on
+ * what clang makes of the HIP text; skipped where clang or llvm-objdump is missing. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,6 +23,10 @@
 #include "simt.h"
 #ifdef SIMT_TEST_PTX
 #include "ptx/compiler.h"
+#endif
+#ifdef SIMT_TEST_AMD
+#include "amd/amd.h"
+#include "amd/compiler.h"
 #endif
 
 enum { MESSAGE_SIZE = 4000 };
@@ -100,11 +106,12 @@ static const char *const kernels[] = {"every",
                                       "narrow_barrier"};
 enum { KERNELS = sizeof kernels / sizeof kernels[0], HIP_KERNELS = 8 };
 
-static SimtModule *open_module(SimtDialect dialect) {
+static SimtModule *open_module(SimtDialect dialect, const char *chip) {
     size_t size = 0;
-    char *text = append_file(NULL, &size,
-                             dialect == SIMT_HIP ? SIMT_TEMPLATES "/prelude.hip"
-                                                 : SIMT_TEMPLATES "/prelude.cu");
+    char *text =
+        append_file(NULL, &size,
+                    dialect == SIMT_HIP || dialect == SIMT_AMD ? SIMT_TEMPLATES "/prelude.hip"
+                                                               : SIMT_TEMPLATES "/prelude.cu");
     text = append_file(text, &size, SIMT_TEMPLATES "/math.h");
     text = append_file(text, &size, SIMT_TEMPLATES "/lite.h");
     text = append_file(text, &size, SIMT_TEMPLATES "/integer.h");
@@ -120,6 +127,13 @@ static SimtModule *open_module(SimtDialect dialect) {
     text = made;
     size = strlen(text);
 #endif
+#ifdef SIMT_TEST_AMD
+    void *made = amd_compile(text, chip, &size, message, sizeof message);
+    free(text);
+    if (!made) return NULL;
+    text = made;
+#endif
+    (void)chip;
     SimtModule *module =
         simt_open(text, size, dialect, kernels,
                   dialect == SIMT_HIP ? KERNELS : KERNELS - HIP_KERNELS, message, sizeof message);
@@ -135,6 +149,7 @@ typedef struct Machine {
     uint32_t wave;
     SimtModule *module;
     bool cooperative;
+    const char *chip; /* of machine code */
 } Machine;
 
 typedef struct Arguments {
@@ -360,6 +375,7 @@ static void test_cooperation(const Machine *machine) {
             check(out[blocks + b] == ROUNDS * blocks, machine->name, "what a block finds");
         check((state & 0x7fffffffu) == 0, machine->name, "the barrier's state");
     }
+    if (machine->dialect == SIMT_AMD) return; /* some blocks take turns in every launch */
     check(!launch(&together, "absent_block", 3, 64, 1, NULL, out, 0, &state) &&
               strstr(message, "looks for what no other thread will write"),
           machine->name, "a block that does not come");
@@ -382,10 +398,11 @@ static void test_bounds(const Machine *machine) {
 static unsigned long rounds = 1;
 
 static void test_machine(const Machine *machine) {
-    test_bounds(machine);
+    const bool threads = machine->dialect != SIMT_AMD; /* run one by one, and watched */
+    if (threads) test_bounds(machine);
     test_places(machine);
     test_exchanges(machine);
-    test_races(machine);
+    if (threads) test_races(machine);
     test_sums(machine);
     test_cooperation(machine);
     for (unsigned long round = 0; round < rounds; round++) {
@@ -393,6 +410,7 @@ static void test_machine(const Machine *machine) {
         if (round) fprintf(stderr, "\r%lu of %lu rounds", round + 1, rounds);
     }
     test_roots(machine);
+    if (!threads) return;
     test_refused(machine, "half_barrier", "waits for the block while thread");
     test_refused(machine, "half_shuffle", "exchanges with its group");
     test_refused(machine, "two_barriers", "at different places in the code");
@@ -415,20 +433,27 @@ int main(int count, char **words) {
         return 2;
     }
 #ifdef SIMT_TEST_PTX
-    Machine machines[] = {{"PTX", SIMT_PTX, 32, NULL, false}};
+    Machine machines[] = {{"PTX", SIMT_PTX, 32, NULL, false, NULL}};
     if (getenv("LOCKSTEP_NVRTC")) setenv("EMULATED_NVRTC", getenv("LOCKSTEP_NVRTC"), 0);
     if (!ptx_can_compile()) {
         puts("left out: there is no NVRTC");
         return 77; /* skipped */
     }
+#elif defined(SIMT_TEST_AMD)
+    Machine machines[] = {{"gfx942", SIMT_AMD, 64, NULL, false, "gfx942"},
+                          {"gfx1151", SIMT_AMD, 32, NULL, false, "gfx1151"}};
+    if (!amd_has_tools(message, sizeof message)) {
+        printf("left out: %s\n", message);
+        return 77; /* skipped */
+    }
 #else
-    Machine machines[] = {{"CUDA", SIMT_CUDA, 32, NULL, false},
-                          {"HIP, wave32", SIMT_HIP, 32, NULL, false},
-                          {"HIP, wave64", SIMT_HIP, 64, NULL, false}};
+    Machine machines[] = {{"CUDA", SIMT_CUDA, 32, NULL, false, NULL},
+                          {"HIP, wave32", SIMT_HIP, 32, NULL, false, NULL},
+                          {"HIP, wave64", SIMT_HIP, 64, NULL, false, NULL}};
 #endif
     for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++) {
         Machine *machine = &machines[i];
-        machine->module = open_module(machine->dialect);
+        machine->module = open_module(machine->dialect, machine->chip);
         if (check(machine->module != NULL, machine->name, "compiles")) test_machine(machine);
         simt_close(machine->module);
     }
