@@ -69,9 +69,8 @@ static void spell_sizes(NestPrinter *p) {
         const SymbolId symbol = p->plain->lengths[axis];
         if (!symbol || p->nest->symbols[symbol].kind != NAMED_SIZE) continue;
         p->spelled[symbol] = e->size_name[axis];
-        if (p->uses[symbol])
-            text_printf(p->out, "const i64 %s = %s;\n", e->size_name[axis],
-                        emit_given_size(e, axis));
+        if (!p->uses[symbol]) continue;
+        text_printf(p->out, "const i64 %s = %s;\n", e->size_name[axis], emit_given_size(e, axis));
     }
     const char *const *panel = p->nest->lanes > 1 ? block_panel : thread_panel;
     for (int i = 0; i < PANEL_GIVEN; i++) p->spelled[p->plain->panel[i]] = panel[i];

@@ -374,21 +374,18 @@ static bool keep_row_values(const Plan *plan, const Phase *phase, double *costs,
 }
 
 /* The phases that have reduced the rows store such values in the place of what they are made of,
- * where that takes no more passes and no more bytes. */
+ * where that takes no more passes and no more bytes, by less than an array of such values. */
 static bool try_row_values(Search *s) {
-    static const double close = 1.0 / 1024; /* less than an array of the rows' values */
     const Plan *plan = s->best.plan;
     double *costs = arena_alloc(s->best.arena, s->f->value_count * sizeof *costs);
     Trial trial = begin(s);
     bool any = false;
-    for (size_t i = 0; i < plan->phase_count; i++) {
-        const Phase *phase = &plan->phases[i];
-        if (phase->shape == SHAPE_COLUMNS && phase->reduction_count)
-            any |= keep_row_values(plan, phase, costs, trial.choices.materialised_);
-    }
+    for (const Phase *p = plan->phases; p < plan->phases + plan->phase_count; p++)
+        if (p->shape == SHAPE_COLUMNS && p->reduction_count)
+            any |= keep_row_values(plan, p, costs, trial.choices.materialised_);
     if (any) build(s, &trial);
     any = any && trial.plan && trial.cost.phases <= s->best.cost.phases &&
-          trial.cost.moved <= s->best.cost.moved + close;
+          trial.cost.moved <= s->best.cost.moved + 1.0 / 1024;
     choose(s, &s->best, &trial, any);
     return any;
 }

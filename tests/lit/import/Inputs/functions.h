@@ -1,8 +1,12 @@
 #include <math.h>
-#define ONE(name) \
-    static inline float c_##name(float x) { return name##f(x); }
-#define TWO(name) \
-    static inline float c_##name(float x, float y) { return name##f(x, y); }
+#define ONE(name)                           \
+    static inline float c_##name(float x) { \
+        return name##f(x);                  \
+    }
+#define TWO(name)                                    \
+    static inline float c_##name(float x, float y) { \
+        return name##f(x, y);                        \
+    }
 TWO(fmod)
 TWO(fdim)
 TWO(hypot)
