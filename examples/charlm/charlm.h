@@ -69,7 +69,7 @@ void text_close(Text *text);
 typedef struct Products Products;
 typedef struct Matrix { /* row-major; of a batch the first of outer x inner matrices */
     void *data;
-    ls_type type;                   /* LS_F32 or LS_BF16 */
+    ls_type type;                   /* LS_F32, LS_BF16 or LS_F16 */
     bool turned;                    /* its transpose takes part */
     int64_t rows, columns, stride;  /* as stored */
     int64_t outer_step, inner_step; /* elements from one matrix to the next */
@@ -119,9 +119,13 @@ typedef struct Machine {
     size_t memory_count, memory_capacity;
     bool graphs; /* the driver's hold the products too */
     bool failed;
+    bool tells;      /* on a terminal: of the steps that are compiled */
+    size_t prepared; /* steps */
 } Machine;
 bool machine_open(Machine *machine, const Options *options, const Ranks *ranks);
 void machine_close(Machine *machine);
+/* Ends the line on the terminal that says which step is compiled. */
+void machine_told(Machine *machine);
 /* Says what went wrong, for a status that is not LS_OK; gives whether it is. */
 bool machine_check(Machine *machine, ls_status status, const char *what);
 

@@ -12,12 +12,14 @@ enum {
     CUBLAS_TRANSPOSED = 1,
     CUBLAS_F32 = 0,
     CUBLAS_BF16 = 14,
+    CUBLAS_F16 = 2,
     CUBLAS_COMPUTES_F32 = 68,
     CUBLAS_ALGORITHM = -1, /* the library's choice */
     ROCBLAS_AS_IT_IS = 111,
     ROCBLAS_TRANSPOSED = 112,
     ROCBLAS_F32 = 151,
     ROCBLAS_BF16 = 168,
+    ROCBLAS_F16 = 150,
     ROCBLAS_ALGORITHM = 0
 };
 

@@ -104,7 +104,9 @@ static size_t at_end(const Model *model, int which) {
 
 bool model_open(Model *model, Machine *machine, const Options *options, const Text *text) {
     *model = (Model){.machine = machine, .options = options, .text = text};
-    model->type = strcmp(options->type, "f32") == 0 ? LS_F32 : LS_BF16;
+    model->type = strcmp(options->type, "f32") == 0   ? LS_F32
+                  : strcmp(options->type, "f16") == 0 ? LS_F16
+                                                      : LS_BF16;
     model->letters = text->count;
     model->whole_moments =
         ls_comm_size(machine->comm) == 1 ||

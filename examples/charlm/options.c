@@ -36,8 +36,8 @@ static const Row rows[] = {
     {"slots", "N",
      "parts of a micro-batch, added in one order: results that do not depend on --ranks (0: none)",
      WHOLE, true, FIELD(slots), 0, 1024, "0"},
-    {"type", "TYPE", "f32 or bf16: activations and operands of products", TEXT, true, FIELD(type),
-     0, 0, "f32"},
+    {"type", "TYPE", "f32, bf16 or f16: activations and operands of products", TEXT, true,
+     FIELD(type), 0, 0, "f32"},
     {"steps", "N", "training steps, over which the rate falls", WHOLE, true, FIELD(steps), 1, 1e9,
      "500"},
     {"rate", "X", "largest learning rate", REAL, true, FIELD(rate), 0, 100, "0.005"},
@@ -190,15 +190,23 @@ bool options_is_new(size_t index, const char **usual) {
     return strcmp(rows[index].name, "slots") == 0;
 }
 
+/* The text of a type that lives as long as the program; NULL: there is none of that name. */
+static const char *known_type(const char *name) {
+    static const char *const types[] = {"f32", "bf16", "f16"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(name, types[i]) == 0) return types[i];
+    return NULL;
+}
+
 bool options_take(Options *options, size_t index, const char *text) {
     const Row *row = &rows[index];
     const char *name;
     char asked[64], kept[64];
     Options other = *options;
     if (row->kind == TEXT) { /* only the type, whose text must outlive this call */
-        if (strcmp(text, "f32") != 0 && strcmp(text, "bf16") != 0)
-            return fail("the checkpoint's --%s is `%s`, which is none", row->name, text);
-        text = strcmp(text, "f32") == 0 ? "f32" : "bf16";
+        const char *known = known_type(text);
+        if (!known) return fail("the checkpoint's --%s is `%s`, which is none", row->name, text);
+        text = known;
     }
     if (!set(&other, row, text)) return false;
     options_kept(options, index, &name, asked, sizeof asked);
@@ -212,8 +220,8 @@ bool options_take(Options *options, size_t index, const char *text) {
 }
 
 bool options_agree(const Options *options) {
-    if (strcmp(options->type, "f32") != 0 && strcmp(options->type, "bf16") != 0)
-        return fail("--type is `%s`; it takes f32 or bf16", options->type);
+    if (!known_type(options->type))
+        return fail("--type is `%s`; it takes f32, bf16 or f16", options->type);
     if (options->channels % options->heads != 0)
         return fail("--heads %ld does not divide --channels %ld", options->heads,
                     options->channels);

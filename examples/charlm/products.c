@@ -4,11 +4,12 @@
  * Lockstep's own threads share, in the stream and in its graphs: an item is one matrix of a batch,
  * or a block of rows of a large one, and goes through OpenBLAS, told to use one thread, or another
  * library with the C interface of BLAS, or through the loops below. The items do not depend on the
- * number of threads, so neither does a bit of the results. Operands in bf16 are widened to f32
- * first and results rounded, as a GPU's units do. */
+ * number of threads, so neither does a bit of the results. Operands in bf16 and f16 are widened to
+ * f32 first and results rounded, as a GPU's units do. */
 #include "charlm.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +107,7 @@ static void multiply(void *argument, uint64_t first, uint64_t last) {
     }
 }
 
-/* ---- bf16 on the CPU ---- */
+/* ---- bf16 and f16 on the CPU ---- */
 
 static float from_bf16(uint16_t value) {
     const uint32_t bits = (uint32_t)value << 16;
@@ -122,6 +123,30 @@ static uint16_t to_bf16(float value) { /* to nearest even */
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+static float from_f16(uint16_t value) {
+    const int exponent = value >> 10 & 31, fraction = value & 1023;
+    const float size = exponent == 31 ? (fraction ? NAN : INFINITY)
+                       : exponent     ? ldexpf((float)(1024 + fraction), exponent - 25)
+                                      : ldexpf((float)fraction, -24);
+    return value & 0x8000 ? -size : size;
+}
+
+static uint16_t to_f16(float value) { /* to nearest even; what is too large is infinite */
+    int exponent = 0;
+    const uint16_t sign = signbit(value) ? 0x8000 : 0;
+    const float size = fabsf(value);
+    if (value != value) return 0x7e00;
+    if (size >= 65520) return sign | 0x7c00;
+    frexpf(size, &exponent);             /* size < 2^exponent */
+    if (size < 0x1p-14f) exponent = -13; /* subnormal numbers have one step, 2^-24 */
+    const int steps = (int)nearbyintf(ldexpf(size, 11 - exponent));
+    return (uint16_t)(sign | (((exponent + 13) << 10) + steps));
+}
+
+static float widened(ls_type type, uint16_t value) {
+    return type == LS_F16 ? from_f16(value) : from_bf16(value);
+}
+
 /* Items are the rows of a's matrices, then those of b's. */
 static void widen(void *argument, uint64_t first, uint64_t last) {
     const Product *product = argument;
@@ -135,7 +160,7 @@ static void widen(void *argument, uint64_t first, uint64_t last) {
                                place(matrix, product, row / matrix->rows) +
                                row % matrix->rows * matrix->stride;
         float *to = product->products->scratch[which] + row * matrix->columns;
-        for (int64_t i = 0; i < matrix->columns; i++) to[i] = from_bf16(from[i]);
+        for (int64_t i = 0; i < matrix->columns; i++) to[i] = widened(matrix->type, from[i]);
     }
 }
 
@@ -148,7 +173,8 @@ static void narrow(void *argument, uint64_t first, uint64_t last) {
         uint16_t *to = (uint16_t *)matrix->data + place(matrix, product, row / matrix->rows) +
                        row % matrix->rows * matrix->stride;
         const float *from = product->products->scratch[0] + row * matrix->columns;
-        for (int64_t i = 0; i < matrix->columns; i++) to[i] = to_bf16(from[i]);
+        for (int64_t i = 0; i < matrix->columns; i++)
+            to[i] = matrix->type == LS_F16 ? to_f16(from[i]) : to_bf16(from[i]);
     }
 }
 

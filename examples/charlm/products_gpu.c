@@ -18,7 +18,7 @@ typedef struct Vendor {
     const char *libraries[6];
     const char *folders[6];   /* where else to look; may begin with a variable of the environment */
     const char *calls[CALLS]; /* create, destroy, stream, workspace (may be missing), gemm, batch */
-    int as_it_is, transposed, f32, bf16, compute_f32, algorithm;
+    int as_it_is, transposed, f32, bf16, f16, compute_f32, algorithm;
 } Vendor;
 
 static const Vendor cuda = {
@@ -32,6 +32,7 @@ static const Vendor cuda = {
     .transposed = CUBLAS_TRANSPOSED,
     .f32 = CUBLAS_F32,
     .bf16 = CUBLAS_BF16,
+    .f16 = CUBLAS_F16,
     .compute_f32 = CUBLAS_COMPUTES_F32,
     .algorithm = CUBLAS_ALGORITHM,
 };
@@ -48,6 +49,7 @@ static const Vendor hip = {
     .transposed = ROCBLAS_TRANSPOSED,
     .f32 = ROCBLAS_F32,
     .bf16 = ROCBLAS_BF16,
+    .f16 = ROCBLAS_F16,
     .compute_f32 = ROCBLAS_F32,
     .algorithm = ROCBLAS_ALGORITHM,
 };
@@ -194,6 +196,10 @@ const char *gpu_products_name(const GpuProducts *products) {
     return products->name;
 }
 
+static int number_of(const Vendor *vendor, ls_type type) {
+    return type == LS_F32 ? vendor->f32 : type == LS_F16 ? vendor->f16 : vendor->bf16;
+}
+
 bool gpu_product_run(GpuProducts *products, const Product *product) {
     const Vendor *v = products->vendor;
     const Matrix *a = &product->b, *b = &product->a, *c = &product->c; /* column-major */
@@ -203,9 +209,9 @@ bool gpu_product_run(GpuProducts *products, const Product *product) {
     const int m = (int)c->columns, n = (int)c->rows;
     const int k = (int)(b->turned ? b->rows : b->columns);
     const int count = (int)(product->outer * product->inner);
-    const int type_a = a->type == LS_F32 ? v->f32 : v->bf16;
-    const int type_b = b->type == LS_F32 ? v->f32 : v->bf16;
-    const int type_c = c->type == LS_F32 ? v->f32 : v->bf16;
+    const int type_a = number_of(v, a->type);
+    const int type_b = number_of(v, b->type);
+    const int type_c = number_of(v, c->type);
     const int lda = (int)a->stride, ldb = (int)b->stride, ldc = (int)c->stride;
     void *const *batch = product->pointers; /* c, a, b */
     void *handle = products->handle;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 bool machine_check(Machine *machine, ls_status status, const char *what) {
     if (status == LS_OK) return true;
@@ -31,7 +32,7 @@ static bool grow(void **array, size_t count, size_t *capacity, size_t size) {
     return true;
 }
 
-/* The program's text; for f32 with that type in place of bf16. */
+/* The program's text; for f32 and f16 with that type in place of bf16. */
 static char *read_program(const char *type) {
     FILE *file = fopen(CHARLM_STEP, "rb");
     char *text = calloc(1, 1 << 16);
@@ -42,8 +43,11 @@ static char *read_program(const char *type) {
         free(text);
         return NULL;
     }
-    if (strcmp(type, "f32") == 0)
-        for (char *at = text; (at = strstr(at, "bf16")) != NULL;) memcpy(at, " f32", 4);
+    if (strcmp(type, "bf16") != 0)
+        for (char *at = text; (at = strstr(at, "bf16")) != NULL; at += 4) {
+            *at = ' ';
+            memcpy(at + 1, type, 3);
+        }
     return text;
 }
 
@@ -91,8 +95,18 @@ static bool open_ranks(Machine *machine, const char *engine, const Ranks *ranks)
                          "joining the other ranks");
 }
 
+/* A terminal sees which step is compiled: where none is in the cache it takes a while. */
+static void tell(Machine *machine, const char *name) {
+    if (machine->tells) fprintf(stderr, "\rstep %zu: %-24.24s", ++machine->prepared, name);
+}
+
+void machine_told(Machine *machine) {
+    if (machine->tells && machine->prepared) fprintf(stderr, "\r%*s\r", 40, "");
+    machine->tells = false;
+}
+
 bool machine_open(Machine *machine, const Options *options, const Ranks *ranks) {
-    *machine = (Machine){0};
+    *machine = (Machine){.tells = isatty(STDERR_FILENO) && (!ranks || ranks->size <= 1)};
     char name[32];
     const char *device = device_for(options->device, ranks, name, sizeof name);
     if (!machine_check(machine, ls_context_create(device, NULL, &machine->context),
@@ -231,6 +245,7 @@ ls_step *tape_step(Machine *machine, ls_program *program, Tape *tape, const char
     for (size_t i = 0; i < count; i++)
         if (!machine_check(machine, bind(operation->step, &arguments[i]), arguments[i].name))
             return NULL;
+    tell(machine, name);
     if (!machine_check(machine, ls_step_prepare(operation->step), name)) return NULL;
     return operation->step;
 }

@@ -257,6 +257,7 @@ static bool print_hash(const Trainer *trainer) {
 bool train(Model *model, Checkpoint *checkpoint) {
     Trainer trainer = {.model = model, .checkpoint = checkpoint, .began = seconds()};
     bool ok = open_trainer(&trainer);
+    machine_told(model->machine);
     if (ok) {
         introduce(&trainer);
         void (*before)(int) = signal(SIGINT, interrupt);

@@ -5,7 +5,8 @@
 #include "gpu_blas.h"
 
 _Static_assert(CUBLAS_AS_IT_IS == CUBLAS_OP_N && CUBLAS_TRANSPOSED == CUBLAS_OP_T, "operations");
-_Static_assert(CUBLAS_F32 == CUDA_R_32F && CUBLAS_BF16 == CUDA_R_16BF, "types");
+_Static_assert(CUBLAS_F32 == CUDA_R_32F && CUBLAS_BF16 == CUDA_R_16BF && CUBLAS_F16 == CUDA_R_16F,
+               "types");
 _Static_assert(CUBLAS_COMPUTES_F32 == CUBLAS_COMPUTE_32F, "what sums are made in");
 _Static_assert(CUBLAS_ALGORITHM == CUBLAS_GEMM_DEFAULT, "algorithm");
 _Static_assert(sizeof(cublasStatus_t) == sizeof(int) && CUBLAS_STATUS_SUCCESS == 0, "results");

@@ -6,6 +6,7 @@
  * emulated device can be compared bit for bit with training on the CPU. The work goes through the
  * driver's host functions, in the order of the stream and into graphs. */
 #include <dlfcn.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,10 +14,26 @@
 #include <string.h>
 
 #ifdef EMULATED_CUDA
-enum { AS_IT_IS = 0, TRANSPOSED = 1, F32 = 0, BF16 = 14, COMPUTE_F32 = 68, ALGORITHM = -1 };
+enum {
+    AS_IT_IS = 0,
+    TRANSPOSED = 1,
+    F32 = 0,
+    BF16 = 14,
+    F16 = 2,
+    COMPUTE_F32 = 68,
+    ALGORITHM = -1
+};
 static const char driver[] = "LOCKSTEP_CUDA", launch_call[] = "cuLaunchHostFunc";
 #else
-enum { AS_IT_IS = 111, TRANSPOSED = 112, F32 = 151, BF16 = 168, COMPUTE_F32 = 151, ALGORITHM = 0 };
+enum {
+    AS_IT_IS = 111,
+    TRANSPOSED = 112,
+    F32 = 151,
+    BF16 = 168,
+    F16 = 150,
+    COMPUTE_F32 = 151,
+    ALGORITHM = 0
+};
 static const char driver[] = "LOCKSTEP_HIP", launch_call[] = "hipLaunchHostFunc";
 #endif
 enum { INVALID_VALUE = 7 };
@@ -37,10 +54,34 @@ typedef struct Handle {
     Work *works; /* graphs may hold them as long as the handle lives */
 } Handle;
 
+static float from_f16(uint16_t value) {
+    const int exponent = value >> 10 & 31, fraction = value & 1023;
+    const float size = exponent == 31 ? (fraction ? NAN : INFINITY)
+                       : exponent     ? ldexpf((float)(1024 + fraction), exponent - 25)
+                                      : ldexpf((float)fraction, -24);
+    return value & 0x8000 ? -size : size;
+}
+
+/* The value next to it, of two the even one: where a step of f16 begins is found by counting. */
+static uint16_t to_f16(float value) {
+    const uint16_t sign = signbit(value) ? 0x8000 : 0;
+    uint16_t below = 0, above = 0x7c00;
+    if (value != value) return 0x7e00;
+    if (fabsf(value) >= 65520) return sign | 0x7c00;
+    while (above - below > 1) {
+        const uint16_t middle = (uint16_t)((below + above) / 2);
+        *(from_f16(middle) <= fabsf(value) ? &below : &above) = middle;
+    }
+    const double high = above == 0x7c00 ? 65536 : from_f16(above);
+    const double half = ((double)from_f16(below) + high) / 2, size = fabsf(value);
+    return sign | (size > half || (size == half && below & 1) ? above : below);
+}
+
 static float read_at(const void *data, int type, int64_t at) {
     uint32_t bits = 0;
     float value;
     if (type == F32) return ((const float *)data)[at];
+    if (type == F16) return from_f16(((const uint16_t *)data)[at]);
     bits = (uint32_t)((const uint16_t *)data)[at] << 16;
     memcpy(&value, &bits, sizeof value);
     return value;
@@ -51,6 +92,8 @@ static void write_at(void *data, int type, int64_t at, float value) {
     memcpy(&bits, &value, sizeof bits);
     if (type == F32)
         ((float *)data)[at] = value;
+    else if (type == F16)
+        ((uint16_t *)data)[at] = to_f16(value);
     else
         ((uint16_t *)data)[at] =
             value != value ? 0x7fc0 : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
@@ -93,7 +136,7 @@ static void multiply(void *argument) {
 }
 
 static bool is_type(int type) {
-    return type == F32 || type == BF16;
+    return type == F32 || type == BF16 || type == F16;
 }
 
 static int submit(void *opaque, int turn_a, int turn_b, const void *alpha, const void *beta,
