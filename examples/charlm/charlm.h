@@ -24,7 +24,7 @@
 
 /* options.c */
 typedef struct Options {
-    const char *text, *type;
+    const char *text, *type, *checkpoint;
     long layers, channels, heads, context, batch, micro, slots, steps, warm, seed;
     double rate, last, decay, clip, dropout, first_scale;
     /* these may change between a checkpoint and its resumption */
@@ -117,7 +117,8 @@ typedef struct Machine {
     Products *products;
     void **memory; /* what machine_array gave */
     size_t memory_count, memory_capacity;
-    bool graphs; /* the driver's hold the products too */
+    size_t bytes; /* of it */
+    bool graphs;  /* the driver's hold the products too */
     bool failed;
     bool tells;      /* on a terminal: of the steps that are compiled */
     size_t prepared; /* steps */

@@ -221,6 +221,15 @@ typedef struct Layer { /* what the backward pass reads again; norms as [R, C] */
     Array x, y1, qkv, scores, weights, mixed, h, y2, up, hidden;
 } Layer;
 
+/* Activation checkpointing (Chen et al., 2016, arXiv:1604.06174): what of the layers stays until
+ * the backward pass. The rest of a layer is computed again there, from x and y1, with the same
+ * bits: draws are made by number. */
+typedef enum Kept {
+    KEPT_WHOLE, /* everything */
+    KEPT_INPUT, /* x and y1 of every layer */
+    KEPT_FEW    /* those of each `segment`th layer; the others of a segment are made from them */
+} Kept;
+
 typedef struct Builder {
     Model *model;
     Machine *machine;
@@ -229,6 +238,9 @@ typedef struct Builder {
     int64_t b, t, r, c, heads, d, f, v;
     const Array *gradients;
     Layer *layers;
+    Kept kept;
+    long segment;
+    Array branch;  /* what the layer at hand adds to the residual stream */
     Array last, y; /* the residual stream's end, and its norm */
 } Builder;
 
@@ -309,17 +321,13 @@ static void heads_product(Builder *k, Matrix c, Matrix a, Matrix b) {
                  (Product){.c = c, .a = a, .b = b, .outer = k->b, .inner = k->heads});
 }
 
-static void attention_forward(Builder *k, Layer *layer) {
-    const int64_t g = k->b * k->heads, t = k->t, c = k->c;
-    layer->scores = ARRAY(k->machine, k->model->type, g, t, t);
-    layer->weights = ARRAY(k->machine, k->model->type, g, t, t);
-    layer->mixed = activation(k, k->r, c);
+static void attention_forward(Builder *k, const Layer *layer) {
     heads_product(k, squares(k, layer->scores), heads(k, layer->qkv, 0),
-                  turned(heads(k, layer->qkv, c)));
+                  turned(heads(k, layer->qkv, k->c)));
     STEP(k->machine, k->program, k->tape, "attend", BIND("scores", layer->scores),
          BIND("weights", layer->weights), VALUE("scale", 1 / sqrt((double)k->d)));
     heads_product(k, heads(k, layer->mixed, 0), squares(k, layer->weights),
-                  heads(k, layer->qkv, 2 * c));
+                  heads(k, layer->qkv, 2 * k->c));
 }
 
 /* h = x + branch, y = norm(h); the branch number decides the draws of its dropout. */
@@ -331,40 +339,89 @@ static void add_norm(Builder *k, Array x, Array branch, Array h, Array y, size_t
          BIND("draws", k->model->state.draws));
 }
 
+/* Memory of a layer's activations but x and y1. */
+static void open_rest(Builder *k, Layer *layer) {
+    const int64_t g = k->b * k->heads;
+    layer->qkv = activation(k, k->r, 3 * k->c);
+    layer->scores = ARRAY(k->machine, k->model->type, g, k->t, k->t);
+    layer->weights = ARRAY(k->machine, k->model->type, g, k->t, k->t);
+    layer->mixed = activation(k, k->r, k->c);
+    layer->h = activation(k, k->r, k->c);
+    layer->y2 = activation(k, k->r, k->c);
+    layer->up = activation(k, k->r, 2 * k->f);
+    layer->hidden = activation(k, k->r, k->f);
+}
+
+/* Layers share what does not stay. */
+static void open_layers(Builder *k) {
+    const long count = k->model->options->layers;
+    for (long i = 0; i < count; i++) {
+        const bool own_input = k->kept != KEPT_FEW || i < k->segment || i % k->segment == 0;
+        Layer *layer = &k->layers[i];
+        if (k->kept != KEPT_WHOLE && i > 0)
+            *layer = k->layers[0];
+        else
+            open_rest(k, layer);
+        layer->x = own_input ? activation(k, k->r, k->c) : k->layers[i % k->segment].x;
+        layer->y1 = own_input ? activation(k, k->r, k->c) : k->layers[i % k->segment].y1;
+    }
+    k->branch = activation(k, k->r, k->c);
+}
+
+/* x of a layer from the one before, and its norm. */
+static void enter_layer(Builder *k, long i) {
+    const Layer *layer = &k->layers[i];
+    add_norm(k, layer[-1].h, k->branch, layer->x, layer->y1, of_layer(i, NORM_1), 2 * i - 1);
+}
+
+/* All of a layer from its x and y1. */
+static void run_layer(Builder *k, long i) {
+    const Layer *layer = &k->layers[i];
+    layer_forward(k, layer->qkv, layer->y1, of_layer(i, QKV));
+    attention_forward(k, layer);
+    layer_forward(k, k->branch, layer->mixed, of_layer(i, PROJECT));
+    add_norm(k, layer->x, k->branch, layer->h, layer->y2, of_layer(i, NORM_2), 2 * i);
+    layer_forward(k, layer->up, layer->y2, of_layer(i, UP));
+    STEP(k->machine, k->program, k->tape, "swiglu_half", BIND("up", AS(layer->up, k->r, 2, k->f)),
+         BIND("y", layer->hidden));
+}
+
+/* And what it adds to the residual stream. */
+static void leave_layer(Builder *k, long i) {
+    layer_forward(k, k->branch, k->layers[i].hidden, of_layer(i, DOWN));
+}
+
+/* Before a layer's backward pass: makes again what of it has not stayed. The last layer's is there,
+ * and so are x and y1 of the segment at hand. */
+static void run_layer_again(Builder *k, long i) {
+    const long last = k->model->options->layers - 1, first = i / k->segment * k->segment;
+    if (k->kept == KEPT_WHOLE || i == last) return;
+    const bool ends = k->kept == KEPT_FEW && i % k->segment == k->segment - 1;
+    for (long j = first; ends && j < i; j++) {
+        run_layer(k, j);
+        leave_layer(k, j);
+        enter_layer(k, j + 1);
+    }
+    run_layer(k, i);
+}
+
 static void forward(Builder *k, Pass *pass) {
     const long count = k->model->options->layers;
-    Array branch = {0};
-    Array x = activation(k, k->r, k->c);
+    open_layers(k);
+    const Layer *first = &k->layers[0];
     STEP(k->machine, k->program, k->tape, "embed", BIND("text", pass->text),
          BIND("start", pass->start), BIND("letters", value(k, LETTERS)),
-         BIND("places", value(k, PLACES)), BIND("x", AS(x, k->b, k->t, k->c)));
+         BIND("places", value(k, PLACES)), BIND("x", AS(first->x, k->b, k->t, k->c)));
+    STEP(k->machine, k->program, k->tape, "rms", BIND("x", first->x),
+         BIND("gain", value(k, of_layer(0, NORM_1))), BIND("y", first->y1));
     for (long i = 0; i < count; i++) {
-        Layer *layer = &k->layers[i];
-        layer->y1 = activation(k, k->r, k->c);
-        layer->qkv = activation(k, k->r, 3 * k->c);
-        layer->h = activation(k, k->r, k->c);
-        layer->y2 = activation(k, k->r, k->c);
-        layer->up = activation(k, k->r, 2 * k->f);
-        layer->hidden = activation(k, k->r, k->f);
-        layer->x = i == 0 ? x : activation(k, k->r, k->c);
-        if (i == 0)
-            STEP(k->machine, k->program, k->tape, "rms", BIND("x", layer->x),
-                 BIND("gain", value(k, of_layer(i, NORM_1))), BIND("y", layer->y1));
-        else
-            add_norm(k, layer[-1].h, branch, layer->x, layer->y1, of_layer(i, NORM_1), 2 * i - 1);
-        layer_forward(k, layer->qkv, layer->y1, of_layer(i, QKV));
-        attention_forward(k, layer);
-        branch = activation(k, k->r, k->c);
-        layer_forward(k, branch, layer->mixed, of_layer(i, PROJECT));
-        add_norm(k, layer->x, branch, layer->h, layer->y2, of_layer(i, NORM_2), 2 * i);
-        layer_forward(k, layer->up, layer->y2, of_layer(i, UP));
-        STEP(k->machine, k->program, k->tape, "swiglu_half",
-             BIND("up", AS(layer->up, k->r, 2, k->f)), BIND("y", layer->hidden));
-        layer_forward(k, branch, layer->hidden, of_layer(i, DOWN));
+        if (i > 0) enter_layer(k, i);
+        run_layer(k, i);
+        leave_layer(k, i);
     }
     k->last = activation(k, k->r, k->c);
     k->y = activation(k, k->r, k->c);
-    add_norm(k, k->layers[count - 1].h, branch, k->last, k->y, at_end(k->model, NORM_OUT),
+    add_norm(k, k->layers[count - 1].h, k->branch, k->last, k->y, at_end(k->model, NORM_OUT),
              2 * count - 1);
     pass->logits = ARRAY(k->machine, LS_F32, k->r, k->v);
     layer_forward(k, pass->logits, k->y, at_end(k->model, HEAD));
@@ -405,6 +462,7 @@ static void backward(Builder *k, Pass *pass, Array dlogits) {
         norm_backward(k, k->last, at_end(k->model, NORM_OUT), dy, dh, dropped, 2 * count - 1);
     for (long i = count - 1; i >= 0; i--) {
         const Layer *layer = &k->layers[i];
+        run_layer_again(k, i);
         layer_backward(k, dbranch, layer->hidden, dhidden, of_layer(i, DOWN));
         STEP(k->machine, k->program, k->tape, "swiglu_half_backward",
              BIND("up", AS(layer->up, k->r, 2, k->f)), BIND("dy", dhidden),
@@ -482,6 +540,12 @@ static void finish(Builder *k, PassKind kind, Pass *pass) {
     if (training) backward(k, pass, dlogits);
 }
 
+static Kept kept_of(const Options *options) {
+    return strcmp(options->checkpoint, "none") == 0     ? KEPT_WHOLE
+           : strcmp(options->checkpoint, "layers") == 0 ? KEPT_INPUT
+                                                        : KEPT_FEW;
+}
+
 void pass_open(Model *model, PassKind kind, PassInput input, Pass *pass) {
     const Options *o = model->options;
     Machine *machine = model->machine;
@@ -502,7 +566,9 @@ void pass_open(Model *model, PassKind kind, PassInput input, Pass *pass) {
                  .d = o->channels / o->heads,
                  .f = model->hidden,
                  .v = model->letters,
-                 .layers = calloc((size_t)o->layers, sizeof(Layer))};
+                 .layers = calloc((size_t)o->layers, sizeof(Layer)),
+                 .kept = trains ? kept_of(o) : KEPT_INPUT,
+                 .segment = (long)ceil(sqrt((double)o->layers))};
     if (!k.layers) {
         machine->failed = !fail("out of host memory");
         return;

@@ -50,6 +50,9 @@ static const Row rows[] = {
      "0"},
     {"scale", "X", "loss scale at the start", REAL, true, FIELD(first_scale), 1e-30, 3e38, "65536"},
     {"seed", "N", "of weights, windows and dropout", WHOLE, true, FIELD(seed), 0, 1e9, "1"},
+    {"checkpoint", "WHAT",
+     "activations that are computed again: none, those of layers, all but few (less memory)", TEXT,
+     false, FIELD(checkpoint), 0, 0, "none"},
     {"ranks", "N", "processes that train together; turns on --slots 8 (or mpirun, torchrun)", WHOLE,
      false, FIELD(ranks), 0, 240, "0"},
     {"comm", "ENGINE", "shm or mpi: how the ranks exchange; as the launcher suggests if left out",
@@ -222,6 +225,11 @@ bool options_take(Options *options, size_t index, const char *text) {
 bool options_agree(const Options *options) {
     if (!known_type(options->type))
         return fail("--type is `%s`; it takes f32, bf16 or f16", options->type);
+    const char *const checkpoints[] = {"none", "layers", "all"};
+    size_t which = 0;
+    while (which < 3 && strcmp(options->checkpoint, checkpoints[which]) != 0) which++;
+    if (which == 3)
+        return fail("--checkpoint is `%s`; it takes none, layers or all", options->checkpoint);
     if (options->channels % options->heads != 0)
         return fail("--heads %ld does not divide --channels %ld", options->heads,
                     options->channels);

@@ -171,6 +171,7 @@ Array machine_array(Machine *machine, ls_type type, uint32_t rank, const int64_t
                        "allocating device memory"))
         return array;
     machine->memory[machine->memory_count++] = array.data;
+    machine->bytes += bytes;
     machine_check(machine, ls_fill_zero(machine->context, array.data, bytes),
                   "clearing device memory");
     return array;

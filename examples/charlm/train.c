@@ -120,6 +120,8 @@ static void introduce(const Trainer *trainer) {
     else
         printf("%ld x (%zu steps, %zu products) and the update", o->micro, steps, products);
     printf("; %ld characters\n", o->micro * o->batch * o->context);
+    printf("memory   %.1f MiB of arrays; --checkpoint %s\n",
+           (double)model->machine->bytes / 1048576, o->checkpoint);
     if (model->slots) slots_describe(model);
     printf("unigram entropy of the text: %.3f nats per character\n\n", model->text->entropy);
     printf("   step    loss     val       rate   norm     scale   char/s    time\n");
