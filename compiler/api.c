@@ -398,8 +398,9 @@ ls_status ls_compilation_known(ls_compilation *c, const ls_image *image, size_t 
                                int64_t *lengths, ls_known_when when, const void **code,
                                size_t *size, int *from_cache) {
     int64_t known[LS_AXES_MAX];
-    KnownJob job = {find_made(c, image), (uint32_t)variant, known, when, NULL};
     *code = NULL;
+    if (!c) return LS_ERROR_ARGUMENT;
+    KnownJob job = {find_made(c, image), (uint32_t)variant, known, when, NULL};
     c->message[0] = 0;
     if (!job.made || variant >= image->variant_count || image->variants[variant].form ||
         !known_lengths(image, job.variant, lengths, known))

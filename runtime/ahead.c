@@ -180,7 +180,8 @@ static ls_status check_defaults(ls_context *context, const Source *source) {
     if (begun) return LS_OK;
     return error_set(&context->error, LS_ERROR_ARGUMENT,
                      "%s_bind: the structure of arguments does not begin with the step's defaults; "
-                     "begin its initialiser with the generated header's macro %s_defaults",
+                     "begin its initialiser with the generated header's macro that ends in "
+                     "%s_defaults",
                      source->fields->step, source->fields->step);
 }
 

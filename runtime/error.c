@@ -31,8 +31,9 @@ void error_watch(Error *error) {
 
 const char *error_watched(Error *error) {
     if (!error) error = &thread_error;
+    const bool watched = error->watched;
     error->watched = false;
-    return error->first[0] ? error->first : NULL;
+    return watched && error->first[0] ? error->first : NULL;
 }
 
 bool error_handle(const void *handle, const char *call, const char *what) {

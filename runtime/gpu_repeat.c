@@ -162,7 +162,7 @@ ls_status gpu_repeat_until(Gpu *gpu, GpuGraph *graph, const void *stop, uint64_t
                          gpu->repeat.left, sizeof left, gpu->stream);
         if (status == LS_OK)
             status = TRY(gpu, "waiting for the stream", stream_synchronize, gpu->stream);
-        *times += part - left;
+        if (status == LS_OK) *times += part - left;
     }
     return status;
 }

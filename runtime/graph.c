@@ -211,6 +211,7 @@ static ls_status loop_until(ls_graph *graph, const void *stop, uint64_t most, ui
         *done = true;
         status = driver->repeat_until(context->device, recording->launches, recording->launch_count,
                                       stop, most, times);
+        if (!graph->settled && *times) graph_count_replays(graph, *times);
     }
     graph->statistics.replays += *times;
     copy_add(&context->copies, &graph->copies, *times);

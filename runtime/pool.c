@@ -277,6 +277,7 @@ uint32_t pool_threads(const Pool *pool) {
 
 uint64_t pool_run(Pool *pool, const Launch *launches, size_t count, uint64_t times,
                   const void *stop) {
+    if (count == 0) return stop && *(const unsigned char *)stop ? 0 : times;
     if (origin_forked(&pool->origin)) adopt(pool);
     FloatControl before = float_read();
     float_write(FLOAT_DEFAULT);

@@ -564,6 +564,8 @@ ls_status step_create(ls_program *program, const ls_image *image, Variant *varia
                       const char *call, ls_step **step);
 bool step_allocate_host(ls_step *step); /* what the image says the counts of; false: no memory */
 bool step_is_device_scalar(const ls_step *step, size_t parameter);
+/* Whether a parameter that is not bound has a value: an instance's on any of the handles. */
+bool step_has_value(const ls_step *step, size_t parameter);
 bool step_is_list(const ls_step *step, size_t parameter);
 /* An array that nobody bound or asked for, and that kernels can do without. */
 bool step_leaves_out(const ls_step *step, size_t parameter);

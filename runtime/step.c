@@ -316,6 +316,9 @@ static ls_status store_value(ls_step *step, const char *call, size_t parameter, 
     if (status != LS_OK) return status;
     if (!binding->has_value) step->ready = false; /* it was missing until now */
     binding->has_value = true;
+    if (step->source && !binding->bound && step_is_device_scalar(step, parameter) &&
+        step->image->parameters[parameter].role == LS_IN)
+        step->source->bindings[parameter].has_value = true; /* it is the value of all handles */
     return LS_OK;
 }
 
@@ -368,7 +371,7 @@ static ls_status read_device_scalar(ls_step *step, const char *call, const char 
     ls_status status = find_device_scalar(step, call, parameter, value, false, &found);
     if (status != LS_OK) return status;
     const Binding *binding = &step->bindings[found];
-    if (!binding->bound && !binding->has_value)
+    if (!binding->bound && !step_has_value(step, found))
         return error_set(&step->context->error, LS_ERROR_STATE,
                          "%s: parameter `%s` of step `%s` has no value yet; set or bind it first",
                          call, parameter, step->image->step);

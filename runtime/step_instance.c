@@ -13,6 +13,12 @@ void *step_scalar(const ls_step *step, size_t parameter) {
     return holder->scalars + parameter * SCALAR_BYTES;
 }
 
+bool step_has_value(const ls_step *step, size_t parameter) {
+    if (step->bindings[parameter].has_value) return true;
+    return step_is_device_scalar(step, parameter) && is_shared(step, parameter) &&
+           step->source->bindings[parameter].has_value;
+}
+
 static void take_scalar(ls_step *made, const ls_step *step, size_t number) {
     Binding *to = &made->bindings[number];
     const Binding *from = &step->bindings[number];

@@ -144,6 +144,7 @@ void step_find_known(ls_step *step) {
     }
     if (!variant->row_axes || !step->program->make_known || context->known_off || step->tried) {
         step->known = KNOWN_SETTLED;
+        step->known_mark = 0; /* counted anew once none of this holds */
         return;
     }
     if (mark != step->known_mark) step->known = KNOWN_COUNTED, step->known_launches = 0;
@@ -165,9 +166,8 @@ static bool count_own(ls_step *step, uint64_t times) {
         step->known_launches += times;
         if (step->known_launches < KNOWN_LAUNCHES) return false;
     }
-    const uint32_t before = step->variants[step->chosen].known_count;
     step->known = is_known(step) ? KNOWN_SETTLED : request(step, LS_KNOWN_SOON);
-    return step->known == KNOWN_SETTLED && step->variants[step->chosen].known_count > before;
+    return step->known == KNOWN_SETTLED && is_known(step); /* which another handle may have made */
 }
 
 bool step_count_launches(ls_step *step, uint64_t times) {

@@ -20,7 +20,7 @@ static void add_name(char *text, size_t size, const char *name, size_t left) {
 static bool is_missing(const ls_step *step, size_t number) {
     const Binding *binding = &step->bindings[number];
     if (binding->bound) return false;
-    if (step_is_device_scalar(step, number)) return !binding->has_value;
+    if (step_is_device_scalar(step, number)) return !step_has_value(step, number);
     if (binding->has_value) return false; /* filled with a number */
     return step->image->parameters[number].role != LS_OUT;
 }

@@ -374,9 +374,11 @@ static bool is_flat(const ls_step *step, size_t parameter) {
 /* Where nothing says how many tensors a list has, one array bound for all of it is the only one. */
 static ls_status take_flat(Search *s, size_t number) {
     ls_step *step = s->step;
+    const ls_image_parameter *parameter = &step->image->parameters[number];
     const size_t axis = (size_t)step->bindings[number].list_axis;
-    if (s->giver[axis] || step->sizes[axis] >= 0 || step->given[axis] >= 0 ||
-        step->image->parameters[number].rank != 2)
+    const bool counted = s->giver[axis] || step->sizes[axis] >= 0;
+    if (parameter->rank != 2 || s->giver[parameter->axes[parameter->axes[0] == axis]] ||
+        (counted && step->sizes[axis] != 1) || (step->given[axis] >= 0 && step->given[axis] != 1))
         return LS_OK;
     ls_status status = list_cut(step, s->call, number, true);
     return status == LS_OK ? take_parameter(s, number) : status;

@@ -83,6 +83,12 @@ static void keep_unset(Checker *c, ClangUnit *u, Range at) {
     u->unset[u->unset_count++] = at;
 }
 
+/* A header may turn other warnings on. */
+static bool is_about_unset(Checker *c, ClangUnit *u, void *diagnostic) {
+    const CXString option = u->clang.clang_getDiagnosticOption(diagnostic, NULL);
+    return strstr(clang_text(c, u, option), "uninitialized") != NULL;
+}
+
 /* clang's own errors, at their places. Its warnings are about what is not set: see collect_inputs.
  */
 static bool report_errors(Checker *c, ClangUnit *u, Range import) {
@@ -92,7 +98,7 @@ static bool report_errors(Checker *c, ClangUnit *u, Range import) {
         void *diagnostic = u->clang.clang_getDiagnostic(u->unit, i);
         const int severity = u->clang.clang_getDiagnosticSeverity(diagnostic);
         const Range at = clang_place(c, u, u->clang.clang_getDiagnosticLocation(diagnostic));
-        if (severity == SEVERITY_WARNING) keep_unset(c, u, at);
+        if (severity == SEVERITY_WARNING && is_about_unset(c, u, diagnostic)) keep_unset(c, u, at);
         if (severity >= SEVERITY_ERROR) {
             const char *text = clang_text(c, u, u->clang.clang_getDiagnosticSpelling(diagnostic));
             if (complain(c, ERROR_C_SYNTAX, at.file ? at : import, text))

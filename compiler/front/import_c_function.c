@@ -216,6 +216,18 @@ static bool walk_children(Walk *w, CXCursor cursor, size_t first) {
     return good;
 }
 
+/* C++ has no designators of arrays: what has one is an expression with more than one part. */
+static bool walk_list(Walk *w, CXCursor list) {
+    size_t count, inner;
+    const CXCursor *parts = clang_children(w->c, w->u, list, &count);
+    for (size_t i = 0; i < count; i++) {
+        clang_children(w->c, w->u, parts[i], &inner);
+        if (parts[i].kind == CURSOR_UNEXPOSED_EXPRESSION && inner > 1)
+            return problem(w, parts[i], "its array has designators");
+    }
+    return walk_children(w, list, 0);
+}
+
 /* An array of numbers, of any number of axes; gives how large it is in bytes. */
 static bool is_array(Walk *w, CXType type, long long *bytes) {
     const Clang *clang = &w->u->clang;
@@ -425,7 +437,7 @@ static bool walk(Walk *w, CXCursor cursor) {
     case CURSOR_CAST:
     case CURSOR_SUBSCRIPT:
     case CURSOR_SIZEOF: return walk_expression(w, cursor);
-    case CURSOR_LIST: return walk_children(w, cursor, 0);
+    case CURSOR_LIST: return walk_list(w, cursor);
     case CURSOR_ASM:
     case CURSOR_MS_ASM: return problem(w, cursor, "it contains `asm`");
     case CURSOR_LABEL: return walk_children(w, cursor, 0); /* of no use without a goto */

@@ -142,11 +142,35 @@ static void lists(void **state) {
     close_fixture(&f);
 }
 
+/* A value that the step gets after its instances are made, on whichever handle. */
+static void later(void **state) {
+    Fixture f = open_fixture(&image_descend, 1);
+    ls_step *steps[3] = {f.step};
+    float rate = 0;
+    (void)state;
+    fill();
+    for (int l = 1; l < 3; l++) EXPECT_OK(f.context, ls_step_instance(f.step, &steps[l]));
+    for (int l = 0; l < 3; l++) {
+        bind(f.context, steps[l], "p", p[l]);
+        bind(f.context, steps[l], "g", g[l]);
+    }
+    EXPECT_FAILURE(f.context, LS_ERROR_BIND, ls_step_launch(steps[2]), "`lr` is not bound");
+    EXPECT_OK(f.context, ls_step_set_number(steps[1], "lr", 2));
+    for (int l = 0; l < 3; l++) EXPECT_OK(f.context, ls_step_launch(steps[l]));
+    for (int l = 0; l < 3; l++) {
+        EXPECT_OK(f.context, ls_step_get(steps[l], "lr", &rate));
+        assert_true(rate == 2 && p[l][0] == (float)(l * 100) - 2 * (float)l);
+    }
+    for (int l = 1; l < 3; l++) ls_step_destroy(steps[l]);
+    close_fixture(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers),
         cmocka_unit_test(values),
         cmocka_unit_test(lists),
+        cmocka_unit_test(later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

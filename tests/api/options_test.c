@@ -1,5 +1,6 @@
 /* options_test.c: what ls_program_load and the compiler's own functions say of options that are
- * wrong or half set, and what imports bring into a program. No kernel is compiled. */
+ * wrong or half set, what imports bring into a program, and that flat arrays of lists with axes of
+ * their own are one tensor each. */
 #include "fixtures.h"
 
 #include <stdio.h>
@@ -117,12 +118,41 @@ static void late_steps(void **state) {
     ls_compilation_destroy(compilation);
 }
 
+static void flat_axes(void **state) {
+    static const char both[] = "step both[t, n of t, m of t](p: f32[t, n], q: f32[t, m],\n"
+                               "        out r: f32[t]) {\n"
+                               "    r = sum[n](p) + sum[m](q)\n"
+                               "}\n";
+    static float p[5] = {1, 2, 3, 4, 5}, q[3] = {10, 20, 30}, r;
+    const int64_t n = 5, m = 3, one = 1;
+    const ls_tensor arrays[] = {tensor_of(p, LS_F32, 1, &n), tensor_of(q, LS_F32, 1, &m),
+                                tensor_of(&r, LS_F32, 1, &one)};
+    ls_context *context;
+    ls_program *program;
+    ls_step *step;
+    (void)state;
+    EXPECT_OK(NULL, ls_context_create("cpu", NULL, &context));
+    EXPECT_OK(context,
+              ls_program_load_text(context, "both.step", both, sizeof both - 1, NULL, &program));
+    EXPECT_OK(context, ls_step_create(program, "both", &step));
+    EXPECT_OK(context, ls_step_bind(step, "p", &arrays[0]));
+    EXPECT_OK(context, ls_step_bind(step, "q", &arrays[1]));
+    EXPECT_OK(context, ls_step_bind(step, "r", &arrays[2]));
+    const ls_status status = ls_step_launch(step);
+    if (status != LS_ERROR_TOOLCHAIN) { /* there is a host compiler */
+        EXPECT_OK(context, status);
+        EXPECT_OK(context, ls_synchronize(context));
+        assert_true(r == 15 + 60);
+    }
+    ls_step_destroy(step);
+    ls_program_destroy(program);
+    ls_context_destroy(context);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options),
-        cmocka_unit_test(compilations),
-        cmocka_unit_test(imports),
-        cmocka_unit_test(late_steps),
+        cmocka_unit_test(options),    cmocka_unit_test(compilations), cmocka_unit_test(imports),
+        cmocka_unit_test(late_steps), cmocka_unit_test(flat_axes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,6 +65,18 @@ static inline float sometimes(float x) {
     return x + y;
 }
 
+static inline float designated(float x) {
+    float t[3] = {[1] = 2.0f};
+    return t[1] * x;
+}
+/* Other warnings are not about what is set. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic warning "-Wconversion"
+static inline float converted(int n) {
+    float x = n, t[2] = {x * 2.0, n};
+    return t[0] + t[1];
+}
+#pragma GCC diagnostic pop
 static inline float huge_array(float x) {
     float buffer[2048];
     buffer[0] = x;
