@@ -82,7 +82,7 @@ LS_FN f32 ls_exp2_lite_f32(f32 x) {
     f32 t = ls_fma_f32(x, 0.5f, 12583039.0f);
     return ls_power_of_four(ls_fma_f32(x, 0.5f, 12583039.0f - t), t);
 }
-/* 2^-14.2: mantissa in [2/3, 4/3), f = mantissa - 1. Infinity is added to its own logarithm. (No
+/* 2^-13.7: mantissa in [2/3, 4/3), f = mantissa - 1. Infinity is added to its own logarithm. (No
  * arithmetic here is on subnormal numbers, which some processors take a hundred cycles for.) */
 LS_FN f32 ls_log_lite_f32(f32 x) {
     u32 subnormal = ls_bits_f32(x) < 0x00800000u;

@@ -426,13 +426,14 @@ static const char *suffix_of(const NestPrinter *p, size_t number) {
 static size_t make_function(Leaves *l, const char *kind) {
     NestPrinter *p = l->p;
     const char *fields = fields_text(l), *body = body_text(l);
+    const char *key = arena_printf(p->arena, "%s: %s", kind, body);
     for (size_t i = 0; i < p->leaf_count; i++)
-        if (strcmp(p->leaf_fields[i], fields) == 0 && strcmp(p->leaf_bodies[i], body) == 0)
+        if (strcmp(p->leaf_fields[i], fields) == 0 && strcmp(p->leaf_bodies[i], key) == 0)
             return i + 1;
     if (p->leaf_count == LEAVES_MAX)
         bug(p->e->compiler, "a phase has too many loops along its rows");
     p->leaf_fields[p->leaf_count] = fields;
-    p->leaf_bodies[p->leaf_count++] = body;
+    p->leaf_bodies[p->leaf_count++] = key;
     const char *name = p->label, *suffix = suffix_of(p, p->leaf_count);
     const char *row = arena_printf(p->arena, "struct %s_row%s", name, suffix);
     const char *open =

@@ -150,8 +150,9 @@ void print_tree(NestPrinter *p, const NestNode *tree) {
         bug(p->e->compiler, "a tree of this form has no text yet");
     p->trees[tree->name] = tree;
     if (p->by_vectors[tree->name]) {              /* what it comes to */
-        int64_t rows = tree->at_count ? TILE : 4; /* four are written at a time */
+        int64_t rows = tree->at_count ? TILE : 4; /* four are written at a time, where fewer are */
         if (tree->at_count) index_is_number(tree->at[0], &rows);
+        if (rows < 4) rows = 4;
         text_printf(p->out, "f32 %s[%lld];\n", name, (long long)rows);
         return;
     }

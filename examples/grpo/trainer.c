@@ -265,8 +265,9 @@ static void describe(const Trainer *trainer) {
 
 static bool open_on(Trainer *trainer, const char *device) {
     const char *const penalised = "penalised=true";
-    const ls_compile_options compile = {.defines = &penalised,
-                                        .define_count = trainer->options->kl_weight > 0};
+    const bool apart = trainer->options->kl_weight > 0;
+    const ls_compile_options compile = {.defines = apart ? &penalised : NULL,
+                                        .define_count = apart};
     if (ls_context_create(device, NULL, &trainer->context) != LS_OK)
         return fail("%s: %s", device, ls_error_message(NULL));
     return done(trainer, ls_program_load(trainer->context, GRPO_STEP, &compile, &trainer->program),
@@ -295,6 +296,7 @@ bool trainer_open(Trainer *trainer, const Options *options) {
         *trainer = (Trainer){.options = options};
         fail("%s cannot train the policy; the next device is tried", devices[i].name);
     }
+    if (automatic && !ok) fail("no device can train the policy; `lockstep devices` says why");
     if (ok) describe(trainer);
     return ok;
 }

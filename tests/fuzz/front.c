@@ -42,6 +42,7 @@ static const char *check_module(Compiler *compiler, const char *text, size_t siz
     const char *wrong = check_diagnostics(compiler);
     for (size_t s = 0; module && s < module_step_count(module); s++) {
         Sequence *sequence = NULL;
+        if (!module_need_step(module, s)) continue;
         Function *f = lower_step(compiler, module, s, &sequence);
         Text printed = text_open(&compiler->arena);
         for (size_t i = 0; f && sequence && i < sequence->part_count; i++) {

@@ -310,8 +310,8 @@ static void fill(Step *s) {
 
 static bool open_step(Step *s, const char *text) {
     static const char *const defines[] = {"D=4"};
-    ls_compile_options options = {.defines = defines,
-                                  .define_count = strstr(text, "# D=4") ? 1 : 0};
+    const bool given = strstr(text, "# D=4") != NULL;
+    ls_compile_options options = {.defines = given ? defines : NULL, .define_count = given};
     memset(s, 0, sizeof *s);
     if (ls_compile_text("step", text, strlen(text), &options, &s->compilation) != LS_OK) {
         printf("%s\n%s", text, ls_compilation_message(s->compilation));
