@@ -137,8 +137,9 @@ static void name_left(ColumnBuilder *b, NestNode **place) {
     *place = let;
 }
 
-/* The budget of loads where what all lanes load alike, of the row, counts as nothing: it is one
- * element for all of them, from the caches. */
+/* The budget of loads where what all lanes load alike, of the row, counts for little: it is one
+ * element for all of them, from the caches. But each takes a register, so it grows to twice at
+ * most. */
 static int64_t budget(const ColumnBuilder *b, const NestNode *loop, int64_t load_bytes) {
     int64_t all = 0, own = 0;
     for (const NestNode *node = loop->body; node; node = node->next) {
@@ -151,7 +152,8 @@ static int64_t budget(const ColumnBuilder *b, const NestNode *loop, int64_t load
                 break;
             }
     }
-    return own ? load_bytes * all / own : load_bytes;
+    if (!own) return load_bytes;
+    return all < 2 * own ? load_bytes * all / own : 2 * load_bytes;
 }
 
 /* Of a short tile most lanes of the tree have no row; in all others up to eight rows are loaded
