@@ -173,25 +173,31 @@ static bool unfit(const Clang *clang, const char *target, char *reason, size_t s
 
 /* ---- compiling ---- */
 
-static ls_status compile_with(const Clang *clang, RtcWork *work, const RtcJob *job,
-                              RtcOutput *output) {
+static ls_status compile_for(const Clang *clang, RtcWork *work, const RtcJob *job, unsigned uses,
+                             RtcOutput *output) {
     const char *options[RTC_OPTIONS_MAX + 1] = {NULL};
     char architecture[64], *words[WORDS_MAX] = {(char *)(uintptr_t)clang->path};
     const char *const last[] = {architecture, "-o", work->result, work->source, NULL};
     const bool image = job->form == RTC_IMAGE;
     RtcRun run;
     snprintf(architecture, sizeof architecture, "--offload-arch=%s", job->target);
-    options[rtc_add_options(
-        rtc_clang.name,
-        (job->math == LS_MATH_FAST ? (unsigned)RTC_USE_FAST : (unsigned)RTC_USE_EXACT) |
-            (image ? (unsigned)RTC_USE_IMAGE : (unsigned)RTC_USE_ASSEMBLY),
-        options, 0)] = NULL;
+    uses |= job->math == LS_MATH_FAST ? (unsigned)RTC_USE_FAST : (unsigned)RTC_USE_EXACT;
+    uses |= image ? (unsigned)RTC_USE_IMAGE : (unsigned)RTC_USE_ASSEMBLY;
+    options[rtc_add_options(rtc_clang.name, uses, options, 0)] = NULL;
     words[rtc_add_words(words, rtc_add_words(words, 1, options), last)] = NULL;
     ls_status status = rtc_work_run(work, clang->path, words, &run, output);
     if (status != LS_OK) return status;
     status = rtc_work_take(work, clang->path, image, run.log, output);
     free(run.log);
     return status;
+}
+
+static ls_status compile_with(const Clang *clang, RtcWork *work, const RtcJob *job,
+                              RtcOutput *output) {
+    static const char unknown[] = "Unknown command line argument";
+    const ls_status status = compile_for(clang, work, job, RTC_USE_LLVM_18, output);
+    if (status == LS_OK || !output->log || !strstr(output->log, unknown)) return status;
+    return compile_for(clang, work, job, RTC_USE_LLVM_17, output);
 }
 
 ls_status rtc_clang_compile(const RtcJob *job, RtcOutput *output) {

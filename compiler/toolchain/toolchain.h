@@ -345,12 +345,14 @@ typedef struct RtcJob {
 typedef enum RtcUse {
     RTC_USE_EXACT = 1, /* every grade of math but fast */
     RTC_USE_FAST = 2,
-    RTC_USE_IMAGE = 4,     /* machine code, not assembly */
-    RTC_USE_MINIMAL = 8,   /* a toolchain that knows --minimal */
-    RTC_USE_SPILLED = 16,  /* the second attempt of a kernel that has spilled */
-    RTC_USE_ASSEMBLY = 32, /* assembly, not machine code */
-    RTC_USE_ROCM_6 = 64,   /* a toolchain of ROCm 6 or later */
-    RTC_USE_OBJECT_5 = 128 /* one that then makes code objects of version 5 */
+    RTC_USE_IMAGE = 4,      /* machine code, not assembly */
+    RTC_USE_MINIMAL = 8,    /* a toolchain that knows --minimal */
+    RTC_USE_SPILLED = 16,   /* the second attempt of a kernel that has spilled */
+    RTC_USE_ASSEMBLY = 32,  /* assembly, not machine code */
+    RTC_USE_ROCM_6 = 64,    /* a toolchain of ROCm 6 or later */
+    RTC_USE_OBJECT_5 = 128, /* one that then makes code objects of version 5 */
+    RTC_USE_LLVM_18 = 256,  /* LLVM 18 or later */
+    RTC_USE_LLVM_17 = 512   /* an older one */
 } RtcUse;
 enum { RTC_OPTIONS_MAX = 48 };
 typedef struct RtcOption {
