@@ -360,8 +360,8 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
     } else if (run) {
         if (!carries(p, loop->body, false)) text_puts(p->out, emit_interleaved(p->e, loop->body));
     } else if (constant && loop->loop == LOOP_SERIAL && p->nest->lanes > 1) {
-        if (p->e->target->rows_at_once)
-            text_printf(p->out, "LS_UNROLL_BY(%u)\n", p->e->target->rows_at_once);
+        const uint32_t by = p->e->target->rows_at_once;
+        text_puts(p->out, by ? arena_printf(p->arena, "LS_UNROLL_BY(%u)\n", by) : "LS_ROWS\n");
     } else if (loop->loop == LOOP_UNROLLED) {
         text_puts(p->out, p->nest->lanes > 1 ? "LS_UNROLL\n" : "LS_UNROLLED\n");
     }
