@@ -427,18 +427,18 @@ PTX b32 ptx_lop3_b32(b32 a, b32 b, b32 c, u32 table) {
     PTX to ptx_cvt_##to##_##from(from a) { \
         return (to)a;                      \
     }
-#define PTX_CONVERTS(from)                                               \
-    PTX_CONVERT(u8, from)                                                \
-    PTX_CONVERT(s8, from)                                                \
-    PTX_CONVERT(u16, from)                                               \
-    PTX_CONVERT(s16, from)                                               \
-    PTX_CONVERT(u32, from)                                               \
-    PTX_CONVERT(s32, from) PTX_CONVERT(u64, from) PTX_CONVERT(s64, from) \
-        PTX f32 ptx_cvt_rn_f32_##from(from a) {                          \
-        return ptx_bits((float)a);                                       \
-    }                                                                    \
-    PTX f64 ptx_cvt_rn_f64_##from(from a) {                              \
-        return ptx_bits((double)a);                                      \
+#define PTX_CONVERTS(from)                                                                \
+    PTX_CONVERT(u8, from)                                                                 \
+    PTX_CONVERT(s8, from)                                                                 \
+    PTX_CONVERT(u16, from)                                                                \
+    PTX_CONVERT(s16, from)                                                                \
+    PTX_CONVERT(u32, from)                                                                \
+    PTX_CONVERT(s32, from)                                                                \
+    PTX_CONVERT(u64, from) PTX_CONVERT(s64, from) PTX f32 ptx_cvt_rn_f32_##from(from a) { \
+        return ptx_bits((float)a);                                                        \
+    }                                                                                     \
+    PTX f64 ptx_cvt_rn_f64_##from(from a) {                                               \
+        return ptx_bits((double)a);                                                       \
     }
 PTX_CONVERTS(u8)
 PTX_CONVERTS(s8)
