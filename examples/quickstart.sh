@@ -17,9 +17,9 @@ have apt-get && need libc6-dev /usr/include/stdio.h
 
 say "Building Lockstep into build/"
 configure_build
-cmake --build build --parallel "$(nproc)" --target lockstep_installed linreg charlm >build/build.log 2>&1 ||
+cmake --build build --parallel "$(nproc)" --target lockstep_installed linreg charlm grpo >build/build.log 2>&1 ||
     { tail -n 40 build/build.log; exit 1; }
-echo "done: build/lockstep, build/examples/linreg/linreg and build/examples/charlm/charlm"
+echo "done: build/lockstep, and linreg, charlm and grpo in build/examples"
 
 say "The devices of this machine (build/lockstep devices)"
 build/lockstep devices || true
@@ -38,6 +38,7 @@ captured once as a graph; training replayed the graphs, and the host only looked
   build/lockstep explain examples/linreg/linreg.step --size b=256,k=64    the plan, and why it is one kernel
   build/lockstep emit examples/linreg/linreg.step --target cuda           the kernel, for people to read
   build/examples/charlm/charlm                                            a small GPT on a novel, in a few minutes
+  build/examples/grpo/grpo                                                a game, and a policy that learns it in seconds
   PYTHONPATH=runtime/python python3 -m lockstep --version                 the Python package, on this build
   sh examples/adamw/run.sh                                                AdamW on a .safetensors file
   build/lockstep bench examples/adamw/adamw.step --size n=16M             how near to the memory's limit
