@@ -238,6 +238,41 @@ static void run_pk_mov(Wave *w, const Instruction *in) {
     }
 }
 
+/* ---- two 16-bit integers at once ---- */
+
+static u16 get_half(const Wave *w, const Instruction *in, int i, bool high, u64 lane) {
+    const u32 bits = raw_32(w, &in->sources[i], lane);
+    return (u16)((high ? in->select_high : in->select) >> i & 1 ? bits >> 16 : bits);
+}
+#define HALVES(name, value)                                                              \
+    static void run_pk_##name(Wave *w, const Instruction *in) {                          \
+        EACH_LANE(w, lane) {                                                             \
+            u32 made = 0;                                                                \
+            for (int high = 0; high < 2; high++) {                                       \
+                const u32 a = get_half(w, in, 0, high, lane);                            \
+                const u32 b = get_half(w, in, 1, high, lane);                            \
+                const u32 c = in->source_count > 2 ? get_half(w, in, 2, high, lane) : 0; \
+                (void)c;                                                                 \
+                made |= ((value)&0xffffu) << (16 * high);                                \
+            }                                                                            \
+            put_u32(w, in, lane, made);                                                  \
+        }                                                                                \
+    }
+HALVES(lshlrev_b16, b << (a & 15))
+HALVES(lshrrev_b16, b >> (a & 15))
+HALVES(ashrrev_i16, (u32)((i16)b >> (a & 15)))
+HALVES(add_u16, a + b)
+HALVES(add_i16, a + b)
+HALVES(sub_u16, a - b)
+HALVES(sub_i16, a - b)
+HALVES(mul_lo_u16, a *b)
+HALVES(mad_u16, a *b + c)
+HALVES(mad_i16, a *b + c)
+HALVES(min_u16, least_u32(a, b))
+HALVES(max_u16, most_u32(a, b))
+HALVES(min_i16, least_i32((u32)(i16)a, (u32)(i16)b))
+HALVES(max_i16, most_i32((u32)(i16)a, (u32)(i16)b))
+
 /* ---- across lanes: some of them whatever EXEC says ---- */
 
 static void run_readlane(Wave *w, const Instruction *in) {
@@ -301,6 +336,20 @@ static const Operation operations[] = {
     {"v_pk_mul_f32", run_pk_mul_f32, LANE, "p32", {"p32", "p32"}},
     {"v_pk_fma_f32", run_pk_fma_f32, LANE, "p32", {"p32", "p32", "p32"}},
     {"v_pk_mov_b32", run_pk_mov, LANE, "u64", {"u64", "u64"}},
+    {"v_pk_lshlrev_b16", run_pk_lshlrev_b16, LANE, "u32", {"u32", "u32"}},
+    {"v_pk_lshrrev_b16", run_pk_lshrrev_b16, LANE, "u32", {"u32", "u32"}},
+    {"v_pk_ashrrev_i16", run_pk_ashrrev_i16, LANE, "u32", {"u32", "u32"}},
+    {"v_pk_add_u16", run_pk_add_u16, LANE, "u32", {"u32", "u32"}},
+    {"v_pk_add_i16", run_pk_add_i16, LANE, "u32", {"u32", "u32"}},
+    {"v_pk_sub_u16", run_pk_sub_u16, LANE, "u32", {"u32", "u32"}},
+    {"v_pk_sub_i16", run_pk_sub_i16, LANE, "u32", {"u32", "u32"}},
+    {"v_pk_mul_lo_u16", run_pk_mul_lo_u16, LANE, "u32", {"u32", "u32"}},
+    {"v_pk_min_u16", run_pk_min_u16, LANE, "u32", {"u32", "u32"}},
+    {"v_pk_max_u16", run_pk_max_u16, LANE, "u32", {"u32", "u32"}},
+    {"v_pk_min_i16", run_pk_min_i16, LANE, "u32", {"u32", "u32"}},
+    {"v_pk_max_i16", run_pk_max_i16, LANE, "u32", {"u32", "u32"}},
+    {"v_pk_mad_u16", run_pk_mad_u16, LANE, "u32", {"u32", "u32", "u32"}},
+    {"v_pk_mad_i16", run_pk_mad_i16, LANE, "u32", {"u32", "u32", "u32"}},
     {"v_readlane_b32", run_readlane, ONE_SCALAR, "u32", {"u32", "u32"}},
     {"v_writelane_b32", run_writelane, LANE, "u32", {"u32", "u32"}},
     {"v_readfirstlane_b32", run_readfirstlane, ONE_SCALAR, "u32", {"u32"}},
