@@ -103,12 +103,24 @@ LS_FN int ls_last_block(u32 *counter) {
     ls_barrier();
     return (int)LS_FROM_FIRST(last);
 }
-/* The `span` rows first, first + 128, ... below `rows`, each of `parts` items, partitioned over the
- * warps of a block; and the phases down columns. */
-#define LS_RUN_ROWS(phase, row_parts)                                                              \
-    for (i64 i = ls_warp(), parts = (row_parts); i < span * parts; i += ls_warps()) {              \
-        const i64 row = ls_divide(i, parts), item = (first + 128 * row) * parts + i - row * parts; \
-        if (first + 128 * row < rows) phase(a, item, item + 1, 1, 0);                              \
+/* A row panel in a block: how many warps a team for rows of so many tiles has; the `span` rows
+ * first, first + 128, ... below `rows`, partitioned over the teams. One without a row follows the
+ * first team, so that all wait for each other, and no warp of it is a member. And the phases down
+ * columns. */
+LS_FN i64 ls_team(i64 tiles) {
+    i64 team = 1;
+    while (team < tiles) team *= 2;
+    return team;
+}
+#define LS_PANEL_TEAM i64 member, i64 first_warp
+#define LS_RUN_TEAMS(phase)                                                                     \
+    for (i64 r = own_team; r - own_team < span && first + 128 * (r - own_team) < rows;          \
+         r += teams) {                                                                          \
+        const int there = r < span && first + 128 * r < rows;                                   \
+        const i64 row = first + 128 * (there ? r : r - own_team);                               \
+        if (r > own_team) ls_barrier();                                                         \
+        phase(a, there ? ls_warp() - first_warp : (i64)ls_warps(), there ? first_warp : 0, row, \
+              row + 1, 1, 0);                                                                   \
     }
 /* Its columns, always the same for a warp. */
 #define LS_PANEL_PART i64 panel, i64 owner, i64 first_row, i64 span, i64 part

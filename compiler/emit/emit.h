@@ -132,6 +132,7 @@ typedef struct Emitter {
                                  rows, or NULL */
     const Kernel *fused;      /* the row fusion that the phase is in, or NULL */
     const Kernel *panels;     /* the kernel of row panels of the grouping at hand, or NULL */
+    uint32_t panel_lanes;     /* how many lanes of the tree a panel of it has */
     bool packs[TYPE_COUNT];   /* by storage type: whether rows or tiles of it are copied */
     const char **packed_name; /* by array: the field of its packed rows, or NULL */
 } Emitter;
@@ -238,7 +239,9 @@ void emit_prefetch_packed(Emitter *e, Text *out, uint32_t first, uint32_t end, c
 /* row_panels.c */
 const Kernel *emit_panels_of(const Grouping *grouping); /* the grouping's kernel of row panels */
 PhaseText emit_portions(Emitter *e, const Grouping *grouping, uint32_t number, Text *out);
-enum { PANEL_CONDITIONS = 3, PACKED_ROWS = 513 };
+enum { PANEL_CONDITIONS = 4, PACKED_ROWS = 513 };
+/* On a GPU: whether the phases of row panels along rows have a nest for teams of warps. */
+bool emit_has_teams(Emitter *e, const Grouping *grouping);
 uint32_t emit_panel_conditions(Emitter *e, const Grouping *grouping,
                                ls_image_condition *conditions);
 /* Prints the kernel and completes its row of the image, which has its name and shape already. */

@@ -367,6 +367,12 @@ static AxisSet row_axes(const Emitter *e) {
     return axes;
 }
 
+/* What the variant of row panels is called where there are two. */
+static const char *panels_text(const Emitter *e) {
+    const bool few = e->target->panel_few && e->panel_lanes == e->target->panel_lanes[0];
+    return few ? "row panels of few rows" : "row panels";
+}
+
 /* With `rows` the variant for such rows, unless no kernel has them: *variant stays without a name.
  * False: with the problem in *problem. */
 static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_variant *variant,
@@ -431,7 +437,7 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
     const char *name = e->strips         ? "strips"
                        : waits           ? "one launch"
                        : all             ? "one block"
-                       : grouping.panels ? e->packing ? EMIT_COPIES : "row panels"
+                       : grouping.panels ? e->packing ? EMIT_COPIES : panels_text(e)
                        : grouping.count == 1
                            ? "one kernel"
                            : arena_printf(e->arena, "%zu kernels", grouping.count);
@@ -546,6 +552,27 @@ static bool add_strips(Emitter *e, const ls_image_variant *variants, ls_image_va
     return good;
 }
 
+/* The variants of row panels, one for each number of lanes that a panel may have. On a GPU none
+ * where its rows have no team. */
+static bool add_panels(Emitter *e, ls_image_variant *variants, uint32_t *count,
+                       ls_image_layout layout, const Grouping *grouping, const char **problem) {
+    const Target *target = e->target;
+    if (target->gpu && !emit_has_teams(e, grouping)) return true;
+    for (int n = 0; n < 2 && target->panel_lanes[n]; n++) {
+        const bool packs = layout == LS_LAYOUT_DENSE && !target->gpu;
+        e->panel_lanes = target->panel_lanes[n];
+        for (int packing = packs; packing >= 0; packing--) {
+            e->packing = packing;
+            const bool made =
+                add_variant(e, variants, &variants[*count], layout, *grouping, NULL, problem);
+            e->packing = false;
+            if (!made) return false;
+            if (variants[*count].name) ++*count;
+        }
+    }
+    return true;
+}
+
 /* The variants for each layout up to the last one; NULL where there can be none. */
 static ls_image_variant *add_variants(Emitter *e, ls_image_layout last, uint32_t *count,
                                       const char **problem) {
@@ -571,16 +598,13 @@ static ls_image_variant *add_variants(Emitter *e, ls_image_layout last, uint32_t
             const Grouping *grouping = &plan->groupings[i];
             const bool dense = layout == LS_LAYOUT_DENSE;
             if (!has_variant(plan, target, layout, i)) continue;
-            e->packing = dense && grouping->panels && !target->gpu;
-            if (e->packing &&
-                !add_variant(e, variants, &variants[*count], layout, *grouping, NULL, problem))
-                return NULL;
-            if (e->packing && variants[*count].name) ++*count;
-            e->packing = false;
+            if (grouping->panels) {
+                if (!add_panels(e, variants, count, layout, grouping, problem)) return NULL;
+                continue;
+            }
             for (size_t r = 0; r <= ROW_CLASSES; r++) {
                 const RowClass *rows = r < ROW_CLASSES ? &target->row_classes[r] : NULL;
-                const bool has =
-                    !grouping->panels && !grouping->few && grouping->kernels[0].kind != KERNEL_ALL;
+                const bool has = !grouping->few && grouping->kernels[0].kind != KERNEL_ALL;
                 if (rows && (!dense || !has || !rows->warps)) continue;
                 if (!add_variant(e, variants, &variants[*count], layout, *grouping, rows, problem))
                     return NULL;

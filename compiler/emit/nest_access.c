@@ -575,7 +575,10 @@ static const char *alloc_text(NestPrinter *p, const NestNode *node) {
     text_puts(&text, print_symbol(p, node->array));
     if (alloc->scope == SCOPE_GLOBAL) text_printf(&text, "[%s]", print_global_at(p, node));
     for (size_t i = 0; i < alloc->at_count && alloc->scope != SCOPE_GLOBAL; i++)
-        if (!is_dropped(p, alloc, i)) text_printf(&text, "[%s]", print_index(p, node->at[i]));
+        if (!is_dropped(p, alloc, i))
+            text_printf(&text, "[%s%s]",
+                        p->plain->team && alloc->scope == SCOPE_SHARED ? "first_warp + " : "",
+                        print_index(p, node->at[i]));
     return text.data;
 }
 
@@ -660,9 +663,9 @@ void print_store(NestPrinter *p, const NestNode *node) {
                        !(alloc && alloc->scope == SCOPE_REGISTER); /* one thread stores it */
     if (alone)
         text_printf(p->out, "if (%s == 0%s%s) ",
-                    !p->in_warp && p->nest->warps > 1 ? "ls_thread()"
-                    : p->lane                         ? p->lane
-                                                      : "ls_lane()",
+                    p->in_warp || p->nest->warps == 1 ? p->lane ? p->lane : "ls_lane()"
+                    : p->plain->team ? arena_printf(p->arena, "(%s | %s)", p->lane, p->warp)
+                                     : "ls_thread()",
                     *condition ? " && " : "", condition);
     else if (*condition)
         text_printf(p->out, "if (%s) ", condition);

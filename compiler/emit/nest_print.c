@@ -108,7 +108,7 @@ static void declare_arrays(NestPrinter *p) {
     }
 }
 
-/* The partial values of row panels: 16 values of each column in a tile; and in memory of each block
+/* The partial values of row panels, of each column one for each panel; and in memory of each block
  * or thread the 4 or 6 levels of a binary counter that combines them. */
 static void declare_scratch(NestPrinter *p) {
     Emitter *e = p->e;
@@ -119,7 +119,7 @@ static void declare_scratch(NestPrinter *p) {
         const char *name = arena_printf(e->arena, "phase_%u_%s", e->number, own->name);
         const bool per_thread = p->plain->per_thread[i];
         if (e->portion == PORTION_PANEL) {
-            const uint64_t n = !per_thread ? 16 : p->nest->lanes > 1 ? 4 : 6;
+            const uint64_t n = !per_thread ? 128 / e->panel_lanes : p->nest->lanes > 1 ? 4 : 6;
             ls_image_extent extent = plan_extent(e->f, n * type_info[type].size, e->phase->outer);
             if (!per_thread)
                 extent.factor[extent.factor_count++] = (ls_image_factor){
@@ -677,15 +677,18 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     for (size_t axis = 0; axis < e->f->axis_count; axis++) names_made(e, e->size_name[axis]);
     e->last_line = 0;
     text_printf(&own, "%s\nLS_PHASE void %s(const struct %s *a, %sLS_ITEM_RANGE) {\n", comment,
-                name, e->arguments, plain->panel[0] ? "LS_PANEL_PART, " : "");
+                name, e->arguments,
+                plain->panel[0] ? "LS_PANEL_PART, "
+                : plain->team   ? "LS_PANEL_TEAM, "
+                                : "");
+    if (plain->team) names_made(e, "first_warp");
     for (int i = 0; i <= PANEL_PART && plain->panel[0]; i++) names_made(e, block_panel[i]);
     spell_sizes(&p);
     if (nest->lanes > 1 && (nest->warps > 1 || nest->width == 1 || plain->items[0]))
         declare_lane(&p, NULL);
-    if (nest->warps > 1) {
-        p.warp = names_made(e, "own_warp");
+    if (nest->warps > 1) p.warp = names_made(e, plain->team ? "member" : "own_warp");
+    if (nest->warps > 1 && !plain->team)
         text_printf(&own, "const i64 %s = (i64)ls_warp();\n", p.warp);
-    }
     declare_derived(&p);
     declare_arrays(&p);
     declare_scratch(&p);

@@ -282,6 +282,7 @@ void print_push(NestPrinter *p, const NestNode *push) {
 static const char *combine_shared(NestPrinter *p, const NestNode *node, const char *kind) {
     int64_t room = 0;
     const char *array = print_symbol(p, node->array), *count = print_index(p, node->extent);
+    if (p->plain->team) array = arena_printf(p->arena, "(%s + first_warp)", array);
     if (!index_is_number(p->allocs[node->array]->at[0], &room) || room > TILE || node->at[0].count)
         bug(p->e->compiler, "values in this memory are not combined yet");
     return room > 32 ? arena_printf(p->arena, "ls_gather_%s(%s, %s)", kind, array, count)

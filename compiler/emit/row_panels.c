@@ -1,6 +1,10 @@
 /* row_panels.c: kernels of row panels: phases along rows and down columns of one space, see
  * fuse/row_panels.c.
  *
+ * In a block of a GPU, phases along rows that follow each other are one function, which keeps a row
+ * in the registers of a team of warps, a tile of 1024 elements in each. In a thread they are one
+ * function each.
+ *
  * A phase down columns has two functions there: one computes the partial values of a row panel, the
  * other combines those of all panels. The first is called together with the phases along rows, the
  * second by a kernel of its own. */
@@ -8,6 +12,8 @@
 #include "target/target.h"
 #include "ir/ir.h"
 #include "fuse/fuse.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
 #include "emit/emit.h"
 
 const Kernel *emit_panels_of(const Grouping *grouping) {
@@ -16,10 +22,66 @@ const Kernel *emit_panels_of(const Grouping *grouping) {
     return kernel;
 }
 
+/* The phases along rows of the panels' kernel from phase `first` on, up to the next one down
+ * columns. */
+static Kernel rows_from(const Plan *plan, const Kernel *panels, uint32_t first) {
+    Kernel rows = *panels;
+    rows.first = first;
+    rows.count = 0;
+    while (first + rows.count < panels->first + panels->count &&
+           plan->phases[first + rows.count].shape != SHAPE_COLUMNS)
+        rows.count++;
+    return rows;
+}
+
+bool emit_has_teams(Emitter *e, const Grouping *grouping) {
+    const Kernel *panels = emit_panels_of(grouping);
+    Arena *arena = arena_child(e->arena);
+    bool all = true;
+    for (uint32_t i = panels->first; i < panels->first + panels->count; i++) {
+        const Kernel rows = rows_from(e->plan, panels, i);
+        const char *problem;
+        if (!rows.count) continue;
+        all &= schedule_team(e->plan, &rows, e->target, arena, &problem) != NULL;
+        i += rows.count - 1;
+    }
+    arena_close(arena);
+    return all;
+}
+
+/* Phases along rows as the function of a team; `number` is any of them, and the first one's text
+ * has the name. */
+static PhaseText emit_team(Emitter *e, const Kernel *panels, uint32_t number, Text *out) {
+    const Plan *plan = e->plan;
+    uint32_t first = number;
+    while (first > panels->first && plan->phases[first - 1].shape != SHAPE_COLUMNS) first--;
+    if (first != number) return (PhaseText){.name = ""};
+    const Kernel rows = rows_from(plan, panels, first);
+    Arena *arena = arena_child(e->arena);
+    const char *problem;
+    const PlainNest *nest = schedule_team(plan, &rows, e->target, arena, &problem);
+    if (!nest) bug(e->compiler, "rows of step %s have no schedule: %s", e->f->name, problem);
+    nest_check(nest->nest);
+    e->phase = &plan->phases[first];
+    e->number = first + 1;
+    e->portion = PORTION_WHOLE;
+    e->list = -1;
+    const char *name = arena_printf(e->arena, "%srows_%u", e->prefix, e->number);
+    const char *comment = arena_printf(e->arena, "/* Phases %u to %u, a row a team. */", e->number,
+                                       first + rows.count);
+    emit_nest(e, nest, NULL, name, comment, out);
+    arena_close(arena);
+    for (uint32_t p = first; p < first + rows.count; p++)
+        for (size_t i = 0; i < plan->array_count; i++)
+            e->touched[p * plan->array_count + i] |= e->touched[first * plan->array_count + i];
+    return (PhaseText){.name = name};
+}
+
 PhaseText emit_portions(Emitter *e, const Grouping *grouping, uint32_t number, Text *out) {
     const Kernel *panels = grouping->panels ? emit_panels_of(grouping) : NULL;
-    const bool two = panels && number >= panels->first && number < panels->first + panels->count &&
-                     e->plan->phases[number].shape == SHAPE_COLUMNS;
+    const bool own = panels && number >= panels->first && number < panels->first + panels->count;
+    const bool columns = e->plan->phases[number].shape == SHAPE_COLUMNS, two = own && columns;
+    if (own && !columns && e->target->gpu) return emit_team(e, panels, number, out);
     PhaseText text = emit_phase(e, number, two ? PORTION_PANEL : PORTION_WHOLE, out);
     text_puts(out, "\n");
     if (two) {
@@ -36,20 +98,27 @@ static uint64_t packed_bytes(const Plan *plan, uint32_t span) {
     return (uint64_t)span * plan->panel_bytes + (uint64_t)levels * plan->panel_partial;
 }
 
-/* Rows that are many, and long, but not too long to stay on chip. */
+/* Rows that are many, and long, but not too long to stay on chip, nor for a block to be a team. */
 uint32_t emit_panel_conditions(Emitter *e, const Grouping *grouping,
                                ls_image_condition *conditions) {
     const Target *target = e->target;
     const AxisSet rows = emit_panels_of(grouping)->outer, columns = e->plan->panel_columns;
     const uint64_t bytes = packed_bytes(e->plan, 4);
     const uint64_t least = e->packing ? PACKED_ROWS : target->panel_rows;
-    conditions[0] = (ls_image_condition){
-        .extent = plan_extent(e->f, 1, rows), .at_least = least, .at_most = UINT64_MAX};
+    const bool few = target->panel_few && e->panel_lanes == target->panel_lanes[0];
+    conditions[0] =
+        (ls_image_condition){.extent = plan_extent(e->f, 1, rows),
+                             .at_least = few || !target->panel_few ? least : target->panel_few,
+                             .at_most = few ? target->panel_few - 1 : UINT64_MAX};
     conditions[1] = (ls_image_condition){.extent = plan_extent(e->f, 1, columns),
                                          .at_least = target->panel_columns,
                                          .at_most = UINT64_MAX};
     conditions[2] = (ls_image_condition){.extent = plan_extent(e->f, bytes, columns),
                                          .at_most = target->panel_bytes};
+    if (!target->gpu) return PANEL_CONDITIONS - 1;
+    conditions[3] = (ls_image_condition){.extent = plan_extent(e->f, 1, columns),
+                                         .at_most = 32 * target->panel_threads,
+                                         .required = 1};
     return PANEL_CONDITIONS;
 }
 
@@ -98,11 +167,10 @@ static const char *loop_calls(Emitter *e, const Kernel *kernel, const PhaseText 
 static const char *panel_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases) {
     Text calls = text_open(e->arena);
     for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
+        if (!*phases[i].name) continue;
         if (i > kernel->first) text_puts(&calls, "ls_barrier();\n");
-        if (phases[i].finish)
-            text_printf(&calls, "LS_RUN_PANEL(%s)\n", phases[i].name);
-        else
-            text_printf(&calls, "LS_RUN_ROWS(%s, %s)\n", phases[i].name, phases[i].row_items);
+        text_printf(&calls, phases[i].finish ? "LS_RUN_PANEL(%s)\n" : "LS_RUN_TEAMS(%s)\n",
+                    phases[i].name);
     }
     return calls.data;
 }
@@ -129,14 +197,21 @@ static const char *span_text(Emitter *e) {
                         (unsigned long long)(e->target->panel_bytes / packed_bytes(e->plan, 8)));
 }
 
-static const char blocks_panels[] =
-    "const i64 strips = 16 * ls_tiles(rows);\n"
-    "for (i64 panel = ls_block(); panel < strips; panel += ls_blocks()) {\n"
-    "/* 8 neighbouring lanes of the tree down columns, of 8 rows each: a part of a lane,\n"
-    " * as many rows as stay on chip, goes through all phases before the next. */\n"
-    "const i64 begin = 1024 * (panel / 16) + 8 * (panel % 16);\n"
-    "for (i64 part = 0; part < 64 / span && begin < rows; part++) {\n"
-    "const i64 first = begin + part * span / 8 + 128 * (part * span % 8);\n";
+/* The blocks' loops over panels, and over the parts of one. */
+static const char *blocks_panels(Emitter *e) {
+    const unsigned lanes = e->panel_lanes, panels = 128 / lanes;
+    return arena_printf(
+        e->arena,
+        "const i64 team = ls_team(ls_tiles(%s)), teams = ls_warps() / team;\n"
+        "const i64 own_team = ls_warp() / team, first_warp = own_team * team;\n"
+        "for (i64 panel = ls_block(); panel < %u * ls_tiles(rows); panel += ls_blocks()) {\n"
+        "/* %u neighbouring lanes of the tree down columns, of 8 rows each: a part of a lane,\n"
+        " * as many rows as stay on chip, goes through all phases before the next. */\n"
+        "const i64 begin = 1024 * (panel / %u) + %u * (panel %% %u);\n"
+        "for (i64 part = 0; part < %u / span && begin < rows; part++) {\n"
+        "const i64 first = begin + part * span / 8 + 128 * (part * span %% 8);\n",
+        columns_text(e), panels, lanes, panels, lanes, panels, 8 * lanes);
+}
 
 static const char threads_panels[] =
     "/* 8 neighbouring lanes of the tree down columns with all their rows: as many as stay on "
@@ -152,12 +227,12 @@ void emit_panel_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *
     const bool panels = kernel->kind == KERNEL_ROW_PANELS;
     const PhaseText *columns = columns_of(e, kernel, phases);
     row->items = columns->items;
-    row->item_cost = columns->item_cost / 64;
+    row->item_cost = columns->item_cost / (8 * e->panel_lanes);
     if (panels) {
-        row->items = plan_extent(e->f, e->target->gpu ? 16 : 1, kernel->outer);
+        row->items = plan_extent(e->f, e->target->gpu ? 128 / e->panel_lanes : 1, kernel->outer);
         row->items.factor[0].minimum = 1;
         row->items.factor[0].divide = e->target->gpu ? 1024 : 8;
-        row->item_cost = (e->target->gpu ? 64 : 8) * 1024;
+        row->item_cost = 8 * (e->target->gpu ? e->panel_lanes : 1) * 1024;
         row->items_per_block = 1;
         row->threads = e->target->panel_threads;
         row->blocks_per_multiprocessor = e->target->panels_per_multiprocessor;
@@ -170,7 +245,7 @@ void emit_panel_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *
         non_temporal |= phases[i].non_temporal;
     Text packed = text_open(e->arena);
     if (panels) emit_open_packed(e, &packed, columns_text(e));
-    emit_entry(e, out, row->name, row->threads, panels, panels ? sizes : "");
+    emit_entry(e, out, row->name, row->threads, false, panels ? sizes : "");
     if (!panels) {
         text_printf(out, "%s}\n", calls);
         return;
@@ -179,6 +254,6 @@ void emit_panel_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *
                 packed.data);
     if (!e->target->gpu)
         text_printf(out, "const i64 lane_rows = %s;\n", e->packing ? "8" : "ls_lane_rows(rows)");
-    text_puts(out, e->target->gpu ? blocks_panels : threads_panels);
+    text_puts(out, e->target->gpu ? blocks_panels(e) : threads_panels);
     text_printf(out, "%s}\n}\n%s}\n", calls, non_temporal ? "ls_non_temporal_end();\n" : "");
 }

@@ -20,7 +20,8 @@ static void print_phase(Report *r, uint32_t phase, const Target *target, Portion
                                            ", from partials of row panels"};
     const char *problem = "";
     const PhaseNumbers numbers = {.row_fusion = schedule_row_fusion(r->plan, phase),
-                                  .portion = portion};
+                                  .portion = portion,
+                                  .panel_lanes = target->panel_lanes[0]};
     const PlainNest *plain =
         schedule_phase(r->plan, phase, target, &numbers, &r->c->compiler.arena, &problem);
     text_printf(&r->out, "# phase %u, by %s%s\n", phase + 1,

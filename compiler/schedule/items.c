@@ -83,7 +83,7 @@ static int64_t loaded_bytes(const Nest *nest, const NestNode *row) {
     int64_t bytes = 0;
     const NestNode *body = row->body && row->body->kind == NEST_LOOP ? row->body->body : row->body;
     for (const NestNode *node = body; node; node = node->next)
-        if (node->kind == NEST_LOAD)
+        if (node->kind == NEST_LOAD && nest->symbols[node->array].kind == NAMED_ARRAY)
             bytes += (int64_t)type_info[nest->symbols[node->array].type].size * nest->width;
     return bytes;
 }
@@ -106,14 +106,14 @@ int64_t items_work(const Nest *nest, const NestNode *body) {
 
 /* In a tile's loop over rows: as many rows side by side as the budget of loads allows, and not so
  * much text that compilers take long; without a budget they are loaded as they come. */
-void items_jam(ItemBuilder *b, NestNode *loop, int64_t max) {
+void schedule_jam(Nest *nest, NestNode *loop, int64_t max) {
     enum { WORK_MAX = 1024 };
-    const int64_t bytes = loaded_bytes(b->nest, loop), work = items_work(b->nest, loop->body);
+    const int64_t bytes = loaded_bytes(nest, loop), work = items_work(nest, loop->body);
     int64_t by = ROWS;
     if (loop->loop != LOOP_UNROLLED) return;
     while (by > 1 && ((max && by * bytes > max) || by * work > WORK_MAX)) by /= 2;
-    if (max || by < ROWS) nest_jam(b->nest, loop->name, by);
-    if (max) nest_load_first(b->nest, loop->name);
+    if (max || by < ROWS) nest_jam(nest, loop->name, by);
+    if (max) nest_load_first(nest, loop->name);
 }
 
 /* ---- items ---- */

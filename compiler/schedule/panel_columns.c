@@ -1,12 +1,13 @@
 /* panel_columns.c: the schedule of a phase down columns by row panels, so that phases along the
  * same rows read them while they are in cache.
  *
- * A row panel is 8 neighbouring lanes of the tree of a tile of 1024 rows with all their rows, a
- * subtree: in blocks 8 rows each, in threads as many as a lane of so many rows has
- * (schedule_lane_rows). It is processed in parts, subtrees of 8 leaves, or of 4 where rows are
- * long. Each column of a part is folded in registers, and the parts are combined through a binary
- * counter in memory of the thread or block; the last part stores the panel's partial value to
- * global memory. One more fold over the partial values of a tile gives the tile's value. Values of
+ * A row panel is panel_lanes neighbouring lanes, a power of two, of the tree of a tile of 1024 rows
+ * with all their rows, a subtree: in blocks 8 rows each, in threads as many as a lane of so many
+ * rows has (schedule_lane_rows). It is processed in parts, subtrees of 8 leaves, or of 4 where rows
+ * are long. Each column of a part is folded in registers, four rows at a time where there are four,
+ * and the parts are combined through a binary counter in memory of the thread or block; the last
+ * part stores the panel's partial value to global memory. One more fold over the partial values of
+ * a tile gives the tile's value. Values of
  * rows alone are computed ahead of all columns, with an element for each row (scalar expansion),
  * and so is where a thread's rows lie. */
 #include "base/base.h"
@@ -18,9 +19,8 @@
 
 enum {
     TILE = 1024,
-    STRIP = 64,
-    PARTIALS = TILE / STRIP,
     LANES = 128,
+    AT_ONCE = 16, /* partial values that lanes load ahead of their use */
     EIGHT = 8,
     FOUR = 4,
     LEVELS = 4,       /* of parts of 4 or 8 leaves */
@@ -40,6 +40,10 @@ typedef struct PanelBuilder {
     Index at;                 /* the chunk's first column, in all */
     SymbolId row_of;          /* of a thread: the number of each row of the part */
 } PanelBuilder;
+
+static int64_t partials_of(const ColumnTile *b) {
+    return LANES / b->items->numbers->panel_lanes;
+}
 
 /* ---- memory ---- */
 
@@ -62,7 +66,7 @@ PanelValues panel_values(ColumnTile *b, PlainNest *plain) {
     PanelValues values = {.columns = b->columns->extent};
     if (b->outers) values.columns = make_times(nest, b->outers->extent, values.columns);
     const Index tiles = nest_ceiling(nest, &end, b->rows, TILE, "all_tiles");
-    const Index extent = make_times(nest, make_scale(nest, tiles, PARTIALS), values.columns);
+    const Index extent = make_times(nest, make_scale(nest, tiles, partials_of(b)), values.columns);
     values.partials = arena_alloc(b->arena, (b->tree_count + 1) * sizeof *values.partials);
     for (size_t i = 0; i < b->tree_count; i++)
         values.partials[i] = scratch(b, plain, "partials", i, extent, false);
@@ -255,7 +259,8 @@ static void rows_alone(PanelBuilder *s, ColumnPass *p, NestNode ***end) {
     column_across(b, end, c, body);
 }
 
-/* Of a thread: four rows at once where they make fours. */
+/* Four rows at once where they make fours; else each with a test of its own: of a thread one after
+ * the other, of lanes all at once. */
 static void rows_by_fours(PanelBuilder *s, ColumnPass *p, NestNode ***end) {
     ColumnTile *b = &s->tile;
     Nest *nest = b->nest;
@@ -270,25 +275,23 @@ static void rows_by_fours(PanelBuilder *s, ColumnPass *p, NestNode ***end) {
                    ir_constant(nest->values, tree->type, nest_identity(tree->op, tree->type)));
     }
     column_across(b, &inside, c, none);
-    rows_at_once(s, p, &half_end, make_scale(nest, make_symbol(nest, h), FOUR), FOUR, true, true);
-    column_loop(b, &inside, LOOP_SERIAL, h, count, half);
-    rows_alone(s, p, &other_end);
+    for (int64_t own = 0; own < EIGHT / FOUR && nest->lanes > 1; own++) { /* unrolled */
+        NestNode *alone = NULL, **alone_end = &alone;
+        rows_at_once(s, p, &alone_end, make_number(nest, own * FOUR), FOUR, true, true);
+        make_append(&inside,
+                    nest_only_where(nest, make_less(nest, count, make_number(nest, own)), alone));
+    }
+    if (nest->lanes == 1) {
+        rows_at_once(s, p, &half_end, make_scale(nest, make_symbol(nest, h), FOUR), FOUR, true,
+                     true);
+        column_loop(b, &inside, LOOP_SERIAL, h, count, half);
+    }
+    if (nest->lanes > 1)
+        rows_at_once(s, p, &other_end, make_number(nest, 0), EIGHT, false, false);
+    else
+        rows_alone(s, p, &other_end);
     const Index left = make_less(nest, s->rows, make_scale(nest, count, FOUR));
     NestNode *test = nest_only_where(nest, make_less(nest, make_number(nest, 1), left), fours);
-    test->other = other;
-    test->version = true;
-    make_append(end, test);
-}
-
-/* Of lanes: all rows at once, without a test where all of them are there. */
-static void rows_by_lanes(PanelBuilder *s, ColumnPass *p, NestNode ***end) {
-    Nest *nest = s->nest;
-    const Index zero = make_number(nest, 0);
-    NestNode *eights = NULL, **eights_end = &eights, *other = NULL, **other_end = &other;
-    rows_at_once(s, p, &eights_end, zero, EIGHT, true, false);
-    rows_at_once(s, p, &other_end, zero, EIGHT, false, false);
-    NestNode *test =
-        nest_only_where(nest, make_less(nest, s->rows, make_number(nest, EIGHT - 1)), eights);
     test->other = other;
     test->version = true;
     make_append(end, test);
@@ -366,9 +369,7 @@ static void strip_chunk(PanelBuilder *s, NestNode ***end) {
     for (int i = 0; i < 2; i++) {
         ColumnPass p = column_pass(b, i);
         if (!passes[i]) continue;
-        if (b->nest->lanes > 1)
-            rows_by_lanes(s, &p, end);
-        else if (column_is_short(&p))
+        if (b->nest->lanes > 1 || column_is_short(&p))
             rows_by_fours(s, &p, end);
         else
             rows_alone(s, &p, end);
@@ -407,10 +408,11 @@ static void find_sizes(PanelBuilder *s) {
     const ValueId there =
         make_value(nest, OP_MAX, make_less(nest, up, b->first), make_number(nest, 0));
     const ValueId lanes = ir_op(f, OP_FLOORDIV, there, make_constant(nest, LANES), 0);
+    const int64_t leaves = (int64_t)EIGHT * b->items->numbers->panel_lanes;
     s->rows = derived(s, "part_rows",
                       ir_op(f, OP_MIN, nest_index_value(nest, s->given[PANEL_SPAN]), lanes, 0));
     const Index parts = derived(s, "parts",
-                                ir_op(f, OP_FLOORDIV, make_constant(nest, STRIP),
+                                ir_op(f, OP_FLOORDIV, make_constant(nest, leaves),
                                       nest_index_value(nest, s->given[PANEL_SPAN]), 0));
     s->level = make_number(nest, 0);
     s->carry = derived(s, "carry", carry_of(s));
@@ -443,7 +445,7 @@ static void load_first(PanelBuilder *s, int64_t bytes) {
     for (SymbolId i = 1; i < count && nest->lanes > 1; i++) {
         NestNode **place = nest_find(&nest->body, i);
         if (place && (*place)->kind == NEST_LOOP && (*place)->loop == LOOP_UNROLLED)
-            items_jam(s->tile.items, *place, bytes);
+            schedule_jam(nest, *place, bytes);
     }
 }
 
@@ -582,15 +584,21 @@ void panel_partials(ColumnTile *b, const PanelValues *values, Index tile, Index 
     const bool lanes = nest->lanes > 1;
     const ValueId own_lanes =
         ir_op(f, OP_MIN, nest_index_value(nest, b->count), make_constant(nest, LANES), 0);
-    const ValueId up = ir_op(f, OP_ADD, own_lanes, make_constant(nest, EIGHT - 1), 0);
+    const int64_t panel = b->items->numbers->panel_lanes, all = partials_of(b);
+    const int64_t at_once = all < AT_ONCE ? all : AT_ONCE;
+    const ValueId up = ir_op(f, OP_ADD, own_lanes, make_constant(nest, panel - 1), 0);
     const Index count = make_let_index(nest, end, "partials",
-                                       ir_op(f, OP_FLOORDIV, up, make_constant(nest, EIGHT), 0));
+                                       ir_op(f, OP_FLOORDIV, up, make_constant(nest, panel), 0));
     SymbolId *folds = arena_alloc(b->arena, (b->tree_count + 1) * sizeof *folds);
     column_open_totals(b, end);
     for (int last = 0; last < 2; last++) {
         const SymbolId c = make_loop_name(nest, "c"), k = make_loop_name(nest, "k");
-        const Index column = make_symbol(nest, c), partial = make_symbol(nest, k);
-        const Index line = make_add(nest, make_scale(nest, tile, PARTIALS), partial);
+        const SymbolId q = make_loop_name(nest, "q");
+        const Index column = make_symbol(nest, c);
+        Index partial = make_symbol(nest, k);
+        if (lanes && all > at_once)
+            partial = make_add(nest, partial, make_scale(nest, make_symbol(nest, q), at_once));
+        const Index line = make_add(nest, make_scale(nest, tile, all), partial);
         const Index first = make_add(nest, make_times(nest, line, values->columns), own);
         const Index at = make_add(nest, first, column);
         const Index left = make_less(nest, count, partial);
@@ -602,7 +610,12 @@ void panel_partials(ColumnTile *b, const PanelValues *values, Index tile, Index 
         push_partial(b, values, &list_end, last, folds, at, column, partial, lanes ? &left : NULL);
         if (!list) continue;
         if (lanes) {
-            column_loop(b, &inside, LOOP_UNROLLED, k, make_number(nest, PARTIALS), list);
+            NestNode *some = NULL, **some_end = &some;
+            column_loop(b, &some_end, LOOP_UNROLLED, k, make_number(nest, at_once), list);
+            if (all > at_once)
+                column_loop(b, &inside, LOOP_SERIAL, q, make_number(nest, all / at_once), some);
+            else
+                make_append(&inside, some);
         } else {
             NestNode *across = NULL, **across_end = &across;
             column_across(b, &across_end, c, list);
@@ -613,7 +626,7 @@ void panel_partials(ColumnTile *b, const PanelValues *values, Index tile, Index 
         for (size_t i = 0; i < b->tree_count; i++)
             if (b->trees[i].last == last)
                 store_total(b, &inside, &b->trees[i], folds[i], place, lanes ? NULL : &place,
-                            lanes ? make_number(nest, PARTIALS) : count);
+                            lanes ? make_number(nest, all) : count);
         column_across(b, end, own_column, body);
     }
 }

@@ -55,7 +55,8 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
         .scratch_row = INT64_C(1024) * target->scratch_tiles,
         .row_fusion = numbers->row_fusion,
         .portion = numbers->portion,
-        .packed = numbers->packed};
+        .packed = numbers->packed,
+        .panel_lanes = numbers->panel_lanes};
     switch (plan->phases[phase].shape) {
     case SHAPE_SCALAR: return schedule_scalar(plan, phase, lanes, numbers->layout, arena, problem);
     case SHAPE_MAP: return schedule_map(plan, phase, &map, arena, problem);
@@ -70,15 +71,17 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
     }
 }
 
-PlainNest *schedule_kernel(const Plan *plan, const Kernel *kernel, const Target *target,
-                           const RowClass *rows, Arena *arena, const char **problem) {
+static PlainNest *schedule_class(const Plan *plan, const Kernel *kernel, const Target *target,
+                                 const RowClass *rows, bool team, Arena *arena,
+                                 const char **problem) {
     const RowNumbers numbers = {.warps = rows->warps,
                                 .lanes = 32,
                                 .width = 4,
                                 .rows = rows->rows,
                                 .tiles = rows->tiles,
-                                .registers = target->row_registers,
-                                .first = true};
+                                .registers = team ? 0 : target->row_registers,
+                                .first = !team,
+                                .load_bytes = team ? target->row_loads : 0};
     const bool takes = kernel->kind == KERNEL_SINGLE || kernel->kind == KERNEL_ROW_FUSION;
     *problem = kernel->segment_epilogue ? "it has parts that follow it"
                                         : "its phases are not rows one after the other";
@@ -87,4 +90,40 @@ PlainNest *schedule_kernel(const Plan *plan, const Kernel *kernel, const Target 
     mains.count = plan_mains(kernel);
     mains.last_block = mains.pre_reductions = 0;
     return schedule_rows(plan, &mains, &numbers, arena, problem);
+}
+
+PlainNest *schedule_kernel(const Plan *plan, const Kernel *kernel, const Target *target,
+                           const RowClass *rows, Arena *arena, const char **problem) {
+    return schedule_class(plan, kernel, target, rows, false, arena, problem);
+}
+
+/* Memory of the block has an element for each of its warps, of which a team has those of its own.
+ */
+static bool is_shared_by_warp(const Nest *nest, const NestNode *body) {
+    for (const NestNode *node = body; node; node = node->next) {
+        int64_t length;
+        if (node->kind == NEST_ALLOC && node->scope == SCOPE_SHARED &&
+            (node->at_count != 1 || !index_is_number(node->at[0], &length) ||
+             length != nest->warps))
+            return false;
+        if (!is_shared_by_warp(nest, node->body) || !is_shared_by_warp(nest, node->other))
+            return false;
+    }
+    return true;
+}
+
+PlainNest *schedule_team(const Plan *plan, const Kernel *phases, const Target *target, Arena *arena,
+                         const char **problem) {
+    const RowClass rows = {.warps = target->panel_threads / 32,
+                           .tiles = target->panel_threads / 32};
+    Kernel own = *phases;
+    own.kind = own.count > 1 ? KERNEL_ROW_FUSION : KERNEL_SINGLE;
+    PlainNest *plain = schedule_class(plan, &own, target, &rows, true, arena, problem);
+    if (!plain) return NULL;
+    if (!is_shared_by_warp(plain->nest, plain->nest->body)) {
+        *problem = "its warps share memory of another form";
+        return NULL;
+    }
+    plain->team = true;
+    return plain;
 }

@@ -155,6 +155,16 @@ static void load_all_first(RowBuilder *b) {
     }
 }
 
+/* As many rows of a tile at once as the budget of loads allows: see RowNumbers.load_bytes. */
+static void jam_rows(RowBuilder *b) {
+    const SymbolId count = (SymbolId)b->nest->symbol_count;
+    for (SymbolId s = 1; s < count; s++) {
+        NestNode **place = nest_find(&b->nest->body, s);
+        if (place && (*place)->kind == NEST_LOOP && (*place)->loop == LOOP_UNROLLED)
+            schedule_jam(b->nest, *place, b->numbers->load_bytes);
+    }
+}
+
 static bool is_read_elsewhere(const Plan *plan, const Kernel *kernel, uint32_t array) {
     for (uint32_t p = 0; p < plan->phase_count; p++)
         if ((p < kernel->first || p >= kernel->first + kernel->count) &&
@@ -223,6 +233,7 @@ static void build(RowBuilder *b, const Plan *plan, const Kernel *kernel) {
     place_trees(b, false, b->numbers->rows ? SCOPE_REGISTER : SCOPE_SHARED);
     if (b->problem) return;
     if (b->numbers->first) load_all_first(b);
+    if (b->numbers->load_bytes) jam_rows(b);
     order_phases(b, plan, kernel, row);
     if (!b->numbers->rows)
         nest_guard_reuse(b->nest);

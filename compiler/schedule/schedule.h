@@ -63,6 +63,7 @@ typedef struct PlainNest {
     size_t
         along_count; /* how many there are; none is more than along_max where the kernel is used */
     uint32_t along_max;
+    bool team; /* a team of a block's warps takes a row of it: see schedule_team */
 } PlainNest;
 /* NULL, with the reason in *problem, where the kernel has no such form. Where arrays are not
  * contiguous the parameters have strides, which are bound too. */
@@ -90,7 +91,8 @@ typedef struct PhaseNumbers {
     bool finished;
     const Kernel *row_fusion; /* the row fusion that the phase is in; NULL: none */
     Portion portion;
-    const bool *packed; /* by array of the plan: its rows are packed; NULL: none is */
+    const bool *packed;   /* by array of the plan: its rows are packed; NULL: none is */
+    uint32_t panel_lanes; /* of a portion of row panels: the lanes of the tree that a panel has */
 } PhaseNumbers;
 const Kernel *schedule_row_fusion(
     const Plan *plan,
@@ -102,6 +104,12 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
  * epilogue. */
 PlainNest *schedule_kernel(const Plan *plan, const Kernel *kernel, const Target *target,
                            const RowClass *rows, Arena *arena, const char **problem);
+
+/* The nest of phases on the same rows for row panels on a GPU: a row is taken by a team, as many of
+ * the block's warps as it has tiles, and all teams of the block wait for each other. The caller
+ * gives a warp's number in its team, and that of the team's first warp. */
+PlainNest *schedule_team(const Plan *plan, const Kernel *phases, const Target *target, Arena *arena,
+                         const char **problem);
 
 /* pack.c: redirects loads of packed arrays to the copies of a lane's 8 rows, where the index of the
  * load advances by a row's length. schedule_pack finds which of the 8 the row is; schedule_pack_at
@@ -173,7 +181,8 @@ typedef struct ItemNumbers {
                             for all phases */
     const Kernel *row_fusion; /* the row fusion that the phase is in; NULL: none */
     Portion portion;
-    const bool *packed; /* by array of the plan: whether it is packed; NULL: none is */
+    const bool *packed;   /* by array of the plan: whether it is packed; NULL: none is */
+    uint32_t panel_lanes; /* of a portion of row panels: the lanes of the tree that a panel has */
 } ItemNumbers;
 PlainNest *schedule_combine(const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
                             Arena *arena, const char **problem);
@@ -209,7 +218,9 @@ typedef struct RowNumbers {
     uint32_t tiles;    /* then: how many tiles of 1024 elements a row takes; where that is more than
                           the warps, they take several in turn */
     int64_t registers; /* 32-bit registers of a thread for elements that several phases load */
-    bool first;        /* all loads of a tile stand ahead of their uses */
+    bool first;        /* all loads of a tile stand ahead of their uses, */
+    int64_t load_bytes; /* or those of as many rows of a tile as are so many bytes of a thread; 0:
+                           each where its use is */
     ls_image_layout layout;
 } RowNumbers;
 PlainNest *schedule_rows(const Plan *plan, const Kernel *kernel, const RowNumbers *numbers,
@@ -359,7 +370,7 @@ void items_elements(ItemBuilder *b, NestNode **body, SymbolId loop);
 void items_rows_ahead(ItemBuilder *b);
 /* Unrolls a tile's loop over rows so far that the loads of an iteration have at most so many bytes,
  * loads first. */
-void items_jam(ItemBuilder *b, NestNode *loop, int64_t max);
+void schedule_jam(Nest *nest, NestNode *loop, int64_t max);
 int64_t items_work(const Nest *nest,
                    const NestNode *body); /* the operations of all values in the body, by ops.def */
 /* Coalesces the loops over rows and over a row's tiles into one over items. */
@@ -473,7 +484,7 @@ SymbolId column_fold(ColumnTile *b, NestNode ***end, const ColumnTree *tree, con
 
 /* The arrays of the step in which row panels leave the partial value of each tree. */
 typedef struct PanelValues {
-    SymbolId *partials; /* by tree: [panels, columns]; a tile has 16 panels */
+    SymbolId *partials; /* by tree: [panels, columns]; a tile has 128 / panel_lanes panels */
     Index columns;      /* the number of columns of all outer coordinates */
 } PanelValues;
 PanelValues panel_values(ColumnTile *b, PlainNest *plain);

@@ -66,9 +66,10 @@ typedef struct Target {
      * has at least in an iteration, and at most. */
     uint64_t strip_work, strip_limit;
     /* Row panels: the threads of a block, the rows and columns from which on they are used, and the
-     * bytes of rows and partial values that stay on chip. */
-    uint32_t panel_threads, panels_per_multiprocessor;
-    uint64_t panel_rows, panel_columns, panel_bytes;
+     * bytes of rows and partial values that stay on chip; how many lanes of the tree a panel has,
+     * and where there is a second number, the rows from which on that is it. */
+    uint32_t panel_threads, panels_per_multiprocessor, panel_lanes[2];
+    uint64_t panel_rows, panel_columns, panel_bytes, panel_few;
 } Target;
 
 /* What code for a target is. */

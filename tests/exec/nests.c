@@ -298,7 +298,7 @@ static const char *transform(Nest *nest, uint32_t width) {
 enum { UNIT_SETS = 4, STRIP_SETS = 2 };
 
 typedef struct UnitNumbers {
-    uint32_t warps, lanes, width;
+    uint32_t warps, lanes, width, panel_lanes;
 } UnitNumbers;
 
 /* Whether the phase goes down columns in a kernel of strips. */
@@ -332,7 +332,8 @@ static PlainNest *schedule_unit(const Plan *plan, uint32_t phase, const UnitNumb
                                .width = 1,
                                .load_bytes = n->lanes > 1 ? 16 : 0,
                                .chunk = n->lanes > 1 ? 32 : 64,
-                               .portion = portion};
+                               .portion = portion,
+                               .panel_lanes = n->panel_lanes};
     *problem = NULL;
     if (portion == PORTION_PANEL) return schedule_panel(plan, phase, &panel, arena, problem);
     if (portion == PORTION_FINISH)
@@ -361,7 +362,7 @@ typedef struct NestsMade {
     uint32_t width[GROUPINGS_MAX];
     const PlainNest **units[UNIT_SETS];  /* by phase: scheduled, or as built */
     const PlainNest **finish[UNIT_SETS]; /* by phase whose unit is what strips leave: the rest */
-    uint32_t warps;                      /* of the first set */
+    uint32_t warps, panel_lanes;         /* of the first set */
     const char *problem;
 } NestsMade;
 
@@ -479,9 +480,10 @@ static NestsMade *make_all(NestsJob *job) {
         }
     }
     const uint32_t number = (uint32_t)(job->seed + f->value_count);
-    const UnitNumbers gpu = {1 + number % 8, 32, number & 8 ? 4 : 1};
-    const UnitNumbers cpu = {1, 1, 1};
+    const UnitNumbers gpu = {1 + number % 8, 32, number & 8 ? 4 : 1, 1U << number % 4};
+    const UnitNumbers cpu = {1, 1, 1, 8};
     made->warps = gpu.warps;
+    made->panel_lanes = gpu.panel_lanes;
     for (size_t set = 0; set < UNIT_SETS; set++)
         if (!make_units(job, made, set, set & 1 ? &cpu : &gpu)) return NULL;
     return made;
@@ -520,10 +522,15 @@ static bool rows_fit(NestsJob *job, const PlainNest *plain) {
     return true;
 }
 
-/* The part of a panel of 8 lanes that begins `at` leaves behind its first one, for a block: rows of
- * one lane. */
-static int64_t block_part(int64_t *given, int64_t panel, int64_t at, int64_t span) {
-    const int64_t first = 1024 * (panel / 16) + 8 * (panel % 16) + at / 8 + 128 * (at % 8);
+/* The first row of a panel of so many lanes. */
+static int64_t panel_row(int64_t panel, int64_t lanes) {
+    return 1024 * (panel / (128 / lanes)) + lanes * (panel % (128 / lanes));
+}
+
+/* The part of a panel that begins at row `begin`, `at` leaves behind its first one, for a block:
+ * rows of one lane. */
+static int64_t block_part(int64_t *given, int64_t begin, int64_t at, int64_t span) {
+    const int64_t first = begin + at / 8 + 128 * (at % 8);
     given[PANEL_FIRST] = first;
     given[PANEL_SPAN] = span;
     given[PANEL_PART] = at / span;
@@ -567,7 +574,9 @@ static const char *run_strips(NestsJob *job, const NestsMade *made, size_t set, 
     const PlainNest *unit = made->units[set][phase];
     const int64_t rows = elements_of(job, plan->phases[phase].inner, 0);
     const int64_t columns = elements_of(job, plan->phases[phase].outer, 0);
-    const int64_t count = 16 * ((rows + 1023) / 1024), span = job->seed & 1 ? 8 : 4;
+    const bool thread = unit->panel[PANEL_ROWS];
+    const int64_t lanes = thread ? 8 : made->panel_lanes;
+    const int64_t count = 128 / lanes * ((rows + 1023) / 1024), span = job->seed & 1 ? 8 : 4;
     Strips strips = {
         .scratch = arena_alloc(arena, (unit->scratch_count + 1) * sizeof *strips.scratch),
         .counts = arena_alloc(arena, (unit->scratch_count + 1) * sizeof *strips.counts)};
@@ -576,18 +585,17 @@ static const char *run_strips(NestsJob *job, const NestsMade *made, size_t set, 
         strips.scratch[i] = arena_alloc(arena, ((size_t)strips.counts[i] + 1) * sizeof(uint64_t));
     }
     for (int64_t panel = 0; panel < count; panel++) {
-        const bool thread = unit->panel[PANEL_ROWS];
-        const int64_t lanes = 1024 * (panel / 16) + 8 * (panel % 16);
+        const int64_t begin = panel_row(panel, lanes);
         const int64_t leaves = thread && rows <= 512 ? 8 * (rows <= 128   ? 1
                                                             : rows <= 256 ? 2
                                                                           : 4)
-                                                     : 64;
+                                                     : 8 * lanes;
         int64_t own;
         strips.given[PANEL_NUMBER] = panel;
         strips.given[PANEL_OWNER] = panel % OWNERS;
-        for (int64_t at = 0; at < leaves && lanes < rows; at += own) {
+        for (int64_t at = 0; at < leaves && begin < rows; at += own) {
             own = thread ? thread_part(strips.given, panel, at, span, rows)
-                         : block_part(strips.given, panel, at, span);
+                         : block_part(strips.given, begin, at, span);
             const char *problem = run_kernel(job, plan, unit, m, made->calls, &strips);
             if (problem) return problem;
             strips.written = true;
