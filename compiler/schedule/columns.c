@@ -179,7 +179,7 @@ static void shape_lanes(ColumnBuilder *b, int64_t load_bytes) {
         if (!place || (*place)->kind != NEST_LOOP || (*place)->loop != LOOP_UNROLLED) continue;
         name_left(b, place);
         const NestNode *loop = *nest_find(&b->columns->body, s);
-        schedule_jam(b->nest, *nest_find(&b->columns->body, s), budget(b, loop, load_bytes));
+        schedule_jam(b->nest, *nest_find(&b->columns->body, s), budget(b, loop, load_bytes), false);
     }
 }
 

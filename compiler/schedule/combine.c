@@ -109,7 +109,7 @@ static void jam_all(ItemBuilder *b, int64_t max) {
         NestNode **place = nest_find(work_of(b), s);
         if (place && (*place)->kind == NEST_LOOP && (*place)->body &&
             (*place)->body->kind == NEST_LOOP && (*place)->body->loop == LOOP_VECTOR)
-            schedule_jam(b->nest, *place, max);
+            schedule_jam(b->nest, *place, max, false);
     }
 }
 

@@ -78,13 +78,15 @@ bool items_find_max(ItemBuilder *b, const NestNode *row, const NestNode *travers
 
 /* ---- loads ---- */
 
-/* The bytes that a row's loads of the loop take in a thread. */
-static int64_t loaded_bytes(const Nest *nest, const NestNode *row) {
+/* The bytes that a row's loads of the loop take in a thread: in memory, or held in registers. */
+static int64_t loaded_bytes(const Nest *nest, const NestNode *row, bool held) {
     int64_t bytes = 0;
     const NestNode *body = row->body && row->body->kind == NEST_LOOP ? row->body->body : row->body;
     for (const NestNode *node = body; node; node = node->next)
-        if (node->kind == NEST_LOAD && nest->symbols[node->array].kind == NAMED_ARRAY)
-            bytes += (int64_t)type_info[nest->symbols[node->array].type].size * nest->width;
+        if (node->kind == NEST_LOAD && nest->symbols[node->array].kind == NAMED_ARRAY) {
+            const Type type = nest->symbols[node->array].type;
+            bytes += (int64_t)type_info[held ? type_info[type].compute : type].size * nest->width;
+        }
     return bytes;
 }
 
@@ -106,9 +108,9 @@ int64_t items_work(const Nest *nest, const NestNode *body) {
 
 /* In a tile's loop over rows: as many rows side by side as the budget of loads allows, and not so
  * much text that compilers take long; without a budget they are loaded as they come. */
-void schedule_jam(Nest *nest, NestNode *loop, int64_t max) {
+void schedule_jam(Nest *nest, NestNode *loop, int64_t max, bool held) {
     enum { WORK_MAX = 1024 };
-    const int64_t bytes = loaded_bytes(nest, loop), work = items_work(nest, loop->body);
+    const int64_t bytes = loaded_bytes(nest, loop, held), work = items_work(nest, loop->body);
     int64_t by = ROWS;
     if (loop->loop != LOOP_UNROLLED) return;
     while (by > 1 && ((max && by * bytes > max) || by * work > WORK_MAX)) by /= 2;

@@ -445,7 +445,7 @@ static void load_first(PanelBuilder *s, int64_t bytes) {
     for (SymbolId i = 1; i < count && nest->lanes > 1; i++) {
         NestNode **place = nest_find(&nest->body, i);
         if (place && (*place)->kind == NEST_LOOP && (*place)->loop == LOOP_UNROLLED)
-            schedule_jam(nest, *place, bytes);
+            schedule_jam(nest, *place, bytes, false);
     }
 }
 

@@ -161,7 +161,7 @@ static void jam_rows(RowBuilder *b) {
     for (SymbolId s = 1; s < count; s++) {
         NestNode **place = nest_find(&b->nest->body, s);
         if (place && (*place)->kind == NEST_LOOP && (*place)->loop == LOOP_UNROLLED)
-            schedule_jam(b->nest, *place, b->numbers->load_bytes);
+            schedule_jam(b->nest, *place, b->numbers->load_bytes, true);
     }
 }
 

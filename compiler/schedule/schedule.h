@@ -369,8 +369,8 @@ void items_elements(ItemBuilder *b, NestNode **body, SymbolId loop);
  * for a batch of rows at once. */
 void items_rows_ahead(ItemBuilder *b);
 /* Unrolls a tile's loop over rows so far that the loads of an iteration have at most so many bytes,
- * loads first. */
-void schedule_jam(Nest *nest, NestNode *loop, int64_t max);
+ * in memory, or with `held` in registers; loads first. */
+void schedule_jam(Nest *nest, NestNode *loop, int64_t max, bool held);
 int64_t items_work(const Nest *nest,
                    const NestNode *body); /* the operations of all values in the body, by ops.def */
 /* Coalesces the loops over rows and over a row's tiles into one over items. */
