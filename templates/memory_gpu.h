@@ -122,6 +122,18 @@ LS_FN i64 ls_team(i64 tiles) {
         phase(a, there ? ls_warp() - first_warp : (i64)ls_warps(), there ? first_warp : 0, row, \
               row + 1, 1, 0);                                                                   \
     }
+/* Prefetches an array's rows of a part, of so many bytes each, into the second-level cache. */
+LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, i64 span, i64 rows) {
+#ifdef __CUDA_ARCH__
+    for (i64 r = 0; r < span && first + 128 * r < rows; r++) {
+        const char *row = (const char *)data + (first + 128 * r) * bytes;
+        for (i64 at = 128 * (i64)ls_thread(); at < bytes; at += 128 * (i64)ls_threads())
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(row + at));
+    }
+#else
+    (void)data, (void)bytes, (void)first, (void)span, (void)rows;
+#endif
+}
 /* Its columns, always the same for a warp. */
 #define LS_PANEL_PART i64 panel, i64 owner, i64 first_row, i64 span, i64 part
 #define LS_RUN_PANEL(phase) \

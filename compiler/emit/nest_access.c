@@ -244,6 +244,13 @@ static bool add_within(NestPrinter *p, const NestNode *loop, Index limit, Tests 
     return known || beyond;
 }
 
+/* Whether the load is one element, whatever the vector's. */
+static bool is_same_for_all(const NestNode *vector, const NestNode *node) {
+    bool uses = node->has_limit || node->where;
+    for (size_t i = 0; i < node->at_count; i++) uses |= index_uses(node->at[i], vector->name);
+    return node->kind == NEST_LOAD && !uses;
+}
+
 const char *print_whole_if(NestPrinter *p, const NestNode *loop) {
     const NestNode *vector = loop->body;
     Tests all = {0};
@@ -251,6 +258,7 @@ const char *print_whole_if(NestPrinter *p, const NestNode *loop) {
         return NULL;
     for (const NestNode *node = vector->body; node; node = node->next) {
         if (node->kind == NEST_STORE && p->allocs[node->array]) continue;
+        if (is_same_for_all(vector, node)) continue;
         if (node->kind != NEST_LOAD || !node->has_limit || !is_packet(p, vector, node)) return NULL;
         if (!add_multiples(p, vector, node->at[0], &all) || !add_within(p, loop, node->limit, &all))
             return NULL;
@@ -624,11 +632,11 @@ void print_load(NestPrinter *p, const NestNode *node) {
     const char *text =
         table                    ? table
         : p->allocs[node->array] ? alloc_text(p, node)
+        : p->packet[node->name]
+            ? arena_printf(p->arena, "%s.at[%s]", p->packet[node->name], print_symbol(p, p->vector))
         : p->is_scratch[node->array]
             ? arena_printf(p->arena, "%s[%s]", print_symbol(p, node->array),
                            print_index(p, node->at[0]))
-        : p->packet[node->name]
-            ? arena_printf(p->arena, "%s.at[%s]", p->packet[node->name], print_symbol(p, p->vector))
             : arena_printf(p->arena, "ls_load_%s(%s, %s)", storage(p, node->array),
                            data_text(p, node), print_index(p, node->at[0]));
     if (p->adjacent[node->name])

@@ -684,7 +684,8 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     if (plain->team) names_made(e, "first_warp");
     for (int i = 0; i <= PANEL_PART && plain->panel[0]; i++) names_made(e, block_panel[i]);
     spell_sizes(&p);
-    if (nest->lanes > 1 && (nest->warps > 1 || nest->width == 1 || plain->items[0]))
+    if (nest->lanes > 1 && !plain->team &&
+        (nest->warps > 1 || nest->width == 1 || plain->items[0]))
         declare_lane(&p, NULL);
     if (nest->warps > 1) p.warp = names_made(e, plain->team ? "member" : "own_warp");
     if (nest->warps > 1 && !plain->team)

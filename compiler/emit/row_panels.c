@@ -197,8 +197,27 @@ static const char *span_text(Emitter *e) {
                         (unsigned long long)(e->target->panel_bytes / packed_bytes(e->plan, 8)));
 }
 
+/* Ahead of a part's phases along rows, what these read of each element. A team that waits for its
+ * first row does not wait for memory again in this part. */
+static const char *prefetches(Emitter *e, const Kernel *kernel) {
+    const AxisSet rows = kernel->outer, columns = e->plan->panel_columns;
+    Text text = text_open(e->arena);
+    if (__builtin_ctz(columns) < 32 - __builtin_clz(rows))
+        return ""; /* rows do not follow each other */
+    for (uint32_t i = 0; i < e->plan->array_count; i++) {
+        bool reads = false;
+        for (uint32_t p = kernel->first; p < kernel->first + kernel->count; p++)
+            reads |= e->plan->phases[p].shape != SHAPE_COLUMNS &&
+                     plan_reads(e->plan, &e->plan->phases[p], i);
+        if (reads && e->plan->arrays[i].axes == (rows | columns))
+            text_printf(&text, "ls_prefetch_part(a->%s, %u * (%s), first, span, rows);\n",
+                        e->field_name[i], type_info[e->plan->arrays[i].type].size, columns_text(e));
+    }
+    return text.data ? text.data : "";
+}
+
 /* The blocks' loops over panels, and over the parts of one. */
-static const char *blocks_panels(Emitter *e) {
+static const char *blocks_panels(Emitter *e, const Kernel *kernel) {
     const unsigned lanes = e->panel_lanes, panels = 128 / lanes;
     return arena_printf(
         e->arena,
@@ -209,8 +228,8 @@ static const char *blocks_panels(Emitter *e) {
         " * as many rows as stay on chip, goes through all phases before the next. */\n"
         "const i64 begin = 1024 * (panel / %u) + %u * (panel %% %u);\n"
         "for (i64 part = 0; part < %u / span && begin < rows; part++) {\n"
-        "const i64 first = begin + part * span / 8 + 128 * (part * span %% 8);\n",
-        columns_text(e), panels, lanes, panels, lanes, panels, 8 * lanes);
+        "const i64 first = begin + part * span / 8 + 128 * (part * span %% 8);\n%s",
+        columns_text(e), panels, lanes, panels, lanes, panels, 8 * lanes, prefetches(e, kernel));
 }
 
 static const char threads_panels[] =
@@ -254,6 +273,6 @@ void emit_panel_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *
                 packed.data);
     if (!e->target->gpu)
         text_printf(out, "const i64 lane_rows = %s;\n", e->packing ? "8" : "ls_lane_rows(rows)");
-    text_puts(out, e->target->gpu ? blocks_panels(e) : threads_panels);
+    text_puts(out, e->target->gpu ? blocks_panels(e, kernel) : threads_panels);
     text_printf(out, "%s}\n}\n%s}\n", calls, non_temporal ? "ls_non_temporal_end();\n" : "");
 }

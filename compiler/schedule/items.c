@@ -78,15 +78,19 @@ bool items_find_max(ItemBuilder *b, const NestNode *row, const NestNode *travers
 
 /* ---- loads ---- */
 
-/* The bytes that a row's loads of the loop take in a thread: in memory, or held in registers. */
+/* The bytes that a row's loads of the loop take in a thread: in memory, or held in registers. What
+ * is the same for all elements of a vector takes one element's. */
 static int64_t loaded_bytes(const Nest *nest, const NestNode *row, bool held) {
     int64_t bytes = 0;
-    const NestNode *body = row->body && row->body->kind == NEST_LOOP ? row->body->body : row->body;
-    for (const NestNode *node = body; node; node = node->next)
-        if (node->kind == NEST_LOAD && nest->symbols[node->array].kind == NAMED_ARRAY) {
-            const Type type = nest->symbols[node->array].type;
-            bytes += (int64_t)type_info[held ? type_info[type].compute : type].size * nest->width;
-        }
+    const NestNode *inner = row->body && row->body->kind == NEST_LOOP ? row->body : row;
+    for (const NestNode *node = inner->body; node; node = node->next) {
+        if (node->kind != NEST_LOAD || nest->symbols[node->array].kind != NAMED_ARRAY) continue;
+        const Type type = nest->symbols[node->array].type;
+        bool all = inner != row;
+        for (size_t i = 0; i < node->at_count; i++) all &= !index_uses(node->at[i], inner->name);
+        bytes += (int64_t)type_info[held ? type_info[type].compute : type].size *
+                 (all ? 1 : nest->width);
+    }
     return bytes;
 }
 

@@ -27,20 +27,6 @@ enum {
     THREAD_LEVELS = 6 /* of parts of any power of two */
 };
 
-typedef struct PanelBuilder {
-    ColumnTile tile;
-    Nest *nest;
-    Arena *arena;
-    PanelValues values;
-    SymbolId *levels;         /* by tree: [owner, LEVELS, columns] */
-    ColumnPass all;           /* whose kept values the rooms hold */
-    Index given[PANEL_GIVEN]; /* sizes */
-    Index rows;               /* of the part */
-    Index level, carry, left; /* the level of a part; how many it completes; 0: it is the last */
-    Index at;                 /* the chunk's first column, in all */
-    SymbolId row_of;          /* of a thread: the number of each row of the part */
-} PanelBuilder;
-
 static int64_t partials_of(const ColumnTile *b) {
     return LANES / b->items->numbers->panel_lanes;
 }
@@ -171,17 +157,21 @@ static Index kept_number(PanelBuilder *s, NestNode ***end, const char *name, Sym
     return make_symbol(s->nest, own);
 }
 
-/* The nodes for a column of the part's row `row`, which read its copy where it has one; *kept: what
- * they have of the row. */
-static NestNode *nodes_of_row(PanelBuilder *s, const ColumnPass *p, Index row, NestNode **kept) {
+NestNode *panel_nodes_of_row(PanelBuilder *s, const ColumnPass *p, Index row, NestNode **kept) {
     Nest *nest = s->nest;
     ColumnTile *b = &s->tile;
     NestNode **end = kept, *nodes = nest_copy(s->arena, p->column_nodes);
     Index number = b->first;
     *kept = NULL;
-    for (size_t i = 0; i < s->all.row_value_count; i++)
+    for (size_t i = 0; i < s->all.row_value_count && !s->vectors; i++)
         if (nest_body_uses(nest, nodes, s->all.row_values[i]))
             make_load(nest, &end, s->all.row_values[i], s->all.rooms[i], row, NULL);
+    if (s->vectors) { /* what the row has is computed anew for each vector */
+        NestNode *all = nest_copy(s->arena, b->row_nodes), **all_end = &all;
+        while (*all_end) all_end = &(*all_end)->next;
+        *all_end = nodes;
+        nodes = all;
+    }
     if (nest->lanes == 1) {
         Pack pack = {.plan = b->items->plan,
                      .plain = b->items->plain,
@@ -211,7 +201,7 @@ static void rows_at_once(PanelBuilder *s, ColumnPass *p, NestNode ***end, Index 
     for (size_t i = 0; i < b->tree_count; i++)
         if (column_is_of_pass(p, i))
             folds[i] = column_fold(b, &inside, &b->trees[i], "rows", count, false);
-    NestNode *list, *nodes = nodes_of_row(s, p, row, &list), **list_end = &list;
+    NestNode *list, *nodes = panel_nodes_of_row(s, p, row, &list), **list_end = &list;
     column_retarget(p, nodes, folds, NULL, own);
     for (NestNode *node = nodes; node && !whole; node = node->next) {
         node->limit = make_less(nest, s->rows, row);
@@ -247,7 +237,7 @@ static void rows_alone(PanelBuilder *s, ColumnPass *p, NestNode ***end) {
         if (column_is_of_pass(p, i))
             folds[i] = column_fold(b, end, &b->trees[i], "rows", EIGHT, true);
     ColumnPass own_pass = *p;
-    own_pass.column_nodes = nodes_of_row(s, p, row, &b->row_nodes);
+    own_pass.column_nodes = panel_nodes_of_row(s, p, row, &b->row_nodes);
     column_loop(b, end, LOOP_SERIAL, r, s->rows, column_row(&own_pass, folds, row, row));
     b->row_nodes = own;
     for (size_t i = 0; i < b->tree_count; i++) {
@@ -303,7 +293,7 @@ static int64_t levels_of(const Nest *nest) {
     return nest->lanes > 1 ? LEVELS : THREAD_LEVELS;
 }
 
-static Index of_level(PanelBuilder *s, Index level, Index column) {
+Index panel_level_at(PanelBuilder *s, Index level, Index column) {
     Nest *nest = s->nest;
     const Index own = make_scale(nest, s->given[PANEL_OWNER], levels_of(nest));
     const Index line = make_add(nest, make_add(nest, own, s->level), level);
@@ -315,7 +305,8 @@ static void carry_levels(PanelBuilder *s, NestNode ***end) {
     ColumnTile *b = &s->tile;
     Nest *nest = b->nest;
     const SymbolId c = make_loop_name(nest, "c"), k = make_loop_name(nest, "k");
-    const Index column = make_symbol(nest, c), level = of_level(s, make_symbol(nest, k), column);
+    const Index column = make_symbol(nest, c),
+                level = panel_level_at(s, make_symbol(nest, k), column);
     NestNode *body = NULL, **inside = &body, *across = NULL, **across_end = &across;
     for (size_t i = 0; i < b->reduction_count; i++) {
         const ColumnReduction *own = &b->reductions[i];
@@ -352,7 +343,8 @@ static void leave(PanelBuilder *s, NestNode ***end) {
             const SymbolId own =
                 load_new(b, &inside, "own", b->trees[i].type, b->trees[i].total, column);
             make_store(nest, &inside, last ? s->values.partials[i] : s->levels[i],
-                       last ? partial : of_level(s, s->carry, column), NULL, nest_name(nest, own));
+                       last ? partial : panel_level_at(s, s->carry, column), NULL,
+                       nest_name(nest, own));
         }
         column_across(b, &list_end, c, body);
     }
@@ -364,6 +356,10 @@ static void leave(PanelBuilder *s, NestNode ***end) {
 static void strip_chunk(PanelBuilder *s, NestNode ***end) {
     ColumnTile *b = &s->tile;
     bool passes[2] = {false, true};
+    if (s->vectors) {
+        panel_by_vectors(s, end);
+        return;
+    }
     for (size_t i = 0; i < b->tree_count; i++) passes[0] |= !b->trees[i].last;
     column_open_totals(b, end);
     for (int i = 0; i < 2; i++) {
@@ -487,7 +483,7 @@ static void build(PanelBuilder *s, PlainNest *plain) {
     const SymbolId piece = make_loop_name(nest, "piece");
     const bool own_rows = uses_outer(s);
     Index pieces = chunks, chunk, outer = make_number(nest, 0);
-    if (!own_rows) make_append(&end, keep_rows(s));
+    if (!own_rows && !s->vectors) make_append(&end, keep_rows(s));
     if (b->outers) {
         pieces = make_times(nest, b->outers->extent, chunks);
         outer = make_let_divided(nest, &inside, names, make_symbol(nest, piece), chunks, &chunk);
@@ -499,7 +495,7 @@ static void build(PanelBuilder *s, PlainNest *plain) {
         chunk = make_symbol(nest, piece);
     }
     make_append(&inside, b->before);
-    if (own_rows) make_append(&inside, keep_rows(s));
+    if (own_rows && !s->vectors) make_append(&inside, keep_rows(s));
     b->first_column = make_scale(nest, chunk, b->chunk);
     if (nest->lanes == 1)
         b->width = make_let_min(nest, &inside, "width", b->chunk,
@@ -525,10 +521,11 @@ PlainNest *schedule_panel(const Plan *plan, uint32_t phase, const ItemNumbers *n
     tile.nest = items.nest;
     *s = (PanelBuilder){.tile = tile, .nest = items.nest, .arena = arena};
     if (column_take(&s->tile)) {
+        panel_find_vectors(s);
         if (numbers->lanes == 1 && numbers->layout != LS_LAYOUT_STRIDED)
             schedule_non_temporal(plan, items.plain, s->tile.column_nodes);
         build(s, items.plain);
-        load_first(s, numbers->load_bytes);
+        load_first(s, s->nest->width * numbers->load_bytes);
     }
     return items_end(&items, problem);
 }

@@ -492,7 +492,32 @@ PanelValues panel_values(ColumnTile *b, PlainNest *plain);
  * chunk's first column among all. */
 void panel_partials(ColumnTile *b, const PanelValues *values, Index tile, Index own,
                     NestNode ***end);
+/* What builds the nest of a part of a row panel. */
+typedef struct PanelBuilder {
+    ColumnTile tile;
+    Nest *nest;
+    Arena *arena;
+    PanelValues values;
+    SymbolId *levels;         /* by tree: [owner, LEVELS, columns] */
+    ColumnPass all;           /* whose kept values the rooms hold */
+    Index given[PANEL_GIVEN]; /* sizes */
+    Index rows;               /* of the part */
+    Index level, carry, left; /* the level of a part; how many it completes; 0: it is the last */
+    Index at;                 /* the chunk's first column, in all */
+    SymbolId row_of;          /* of a thread: the number of each row of the part */
+    bool vectors;             /* a lane takes a vector of columns: see panel_vectors.c */
+} PanelBuilder;
+/* The nodes for a column of the part's row `row`, which read its copy where it has one; *kept: what
+ * they have of the row. */
+NestNode *panel_nodes_of_row(PanelBuilder *s, const ColumnPass *p, Index row, NestNode **kept);
+/* Where the level's value of the chunk's column lies. */
+Index panel_level_at(PanelBuilder *s, Index level, Index column);
 PlainNest *schedule_panel(const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
                           Arena *arena, const char **problem);
+
+/* panel_vectors.c: the same where each lane takes a vector of neighbouring columns. Finds whether
+ * the phase can, and makes the chunk larger then. */
+void panel_find_vectors(PanelBuilder *s);
+void panel_by_vectors(PanelBuilder *s, NestNode ***end);
 
 #endif

@@ -259,6 +259,8 @@ static void write_instruction(Translation *t, const Instruction *in) {
         write_atomic(t, in);
     else if (strcmp(name, "fence") == 0 || strcmp(name, "membar") == 0)
         write_fence(t, in);
+    else if (strcmp(in->whole, "prefetch.global.L2") == 0)
+        fputs(";", t->out); /* changes no value */
     else if (strcmp(name, "bar") == 0 || strcmp(name, "barrier") == 0)
         write_wait(t, in);
     else if (strcmp(name, "shfl") == 0)
