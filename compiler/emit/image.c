@@ -337,7 +337,8 @@ uint64_t emit_work_limit(const Plan *plan, const Target *target, const Grouping 
         target->together_limit && (plan->kernel_count > 1 || plan->function->iteration);
     if (grouping->kernels[0].kind != KERNEL_ALL) return UINT64_MAX;
     /* one launch without waiting is better than one with */
-    return waits ? target->together_limit : target->one_block_limit;
+    if (!waits) return target->one_block_limit;
+    return plan->function->iteration ? target->together_limit : target->waits_limit;
 }
 
 /* What no kernel of the variant touches takes no memory. */

@@ -244,7 +244,6 @@ static bool add_within(NestPrinter *p, const NestNode *loop, Index limit, Tests 
     return known || beyond;
 }
 
-/* Whether the load is one element, whatever the vector's. */
 static bool is_same_for_all(const NestNode *vector, const NestNode *node) {
     bool uses = node->has_limit || node->where;
     for (size_t i = 0; i < node->at_count; i++) uses |= index_uses(node->at[i], vector->name);

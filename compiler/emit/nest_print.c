@@ -108,8 +108,7 @@ static void declare_arrays(NestPrinter *p) {
     }
 }
 
-/* The partial values of row panels, of each column one for each panel; and in memory of each block
- * or thread the 4 or 6 levels of a binary counter that combines them. */
+/* The partial values of row panels, and a block's or thread's levels of their binary counter. */
 static void declare_scratch(NestPrinter *p) {
     Emitter *e = p->e;
     for (size_t i = 0; i < p->plain->scratch_count; i++) {
@@ -119,8 +118,9 @@ static void declare_scratch(NestPrinter *p) {
         const char *name = arena_printf(e->arena, "phase_%u_%s", e->number, own->name);
         const bool per_thread = p->plain->per_thread[i];
         if (e->portion == PORTION_PANEL) {
-            const uint64_t n = !per_thread ? 128 / e->panel_lanes : p->nest->lanes > 1 ? 4 : 6;
-            ls_image_extent extent = plan_extent(e->f, n * type_info[type].size, e->phase->outer);
+            const uint64_t levels = p->nest->lanes > 1 ? 4 : 6, size = type_info[type].size;
+            ls_image_extent extent = plan_extent(
+                e->f, size * (per_thread ? levels : 128 / e->panel_lanes), e->phase->outer);
             if (!per_thread)
                 extent.factor[extent.factor_count++] = (ls_image_factor){
                     .axes = plan_extent_axes(e->f, e->phase->inner), .minimum = 1, .divide = 1024};
@@ -674,20 +674,16 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     p.out = &own;
     names_begin_nest(e);
     names_made(e, name);
-    for (size_t axis = 0; axis < e->f->axis_count; axis++) names_made(e, e->size_name[axis]);
+    for (size_t i = 0; i < e->f->axis_count; i++) names_made(e, e->size_name[i]);
     e->last_line = 0;
+    static const char *const given[] = {"", "LS_PANEL_TEAM, ", "LS_PANEL_PART, "};
     text_printf(&own, "%s\nLS_PHASE void %s(const struct %s *a, %sLS_ITEM_RANGE) {\n", comment,
-                name, e->arguments,
-                plain->panel[0] ? "LS_PANEL_PART, "
-                : plain->team   ? "LS_PANEL_TEAM, "
-                                : "");
-    if (plain->team) names_made(e, "first_warp");
+                name, e->arguments, given[plain->panel[0] ? 2 : plain->team]);
     for (int i = 0; i <= PANEL_PART && plain->panel[0]; i++) names_made(e, block_panel[i]);
     spell_sizes(&p);
-    if (nest->lanes > 1 && !plain->team &&
-        (nest->warps > 1 || nest->width == 1 || plain->items[0]))
+    if (nest->lanes > 1 && !plain->team && (nest->warps > 1 || nest->width == 1 || plain->items[0]))
         declare_lane(&p, NULL);
-    if (nest->warps > 1) p.warp = names_made(e, plain->team ? "member" : "own_warp");
+    p.warp = plain->team ? "member" : nest->warps > 1 ? names_made(e, "own_warp") : NULL;
     if (nest->warps > 1 && !plain->team)
         text_printf(&own, "const i64 %s = (i64)ls_warp();\n", p.warp);
     declare_derived(&p);

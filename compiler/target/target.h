@@ -58,10 +58,12 @@ typedef struct Target {
     RowClass row_classes[ROW_CLASSES];
     uint32_t row_registers;
     uint64_t on_chip_bytes; /* of a row, up to which a second read of it is served on chip */
-    /* Limits of visited elements: up to which a step runs in one block; up to which in one
-     * cooperative launch (0: never); of a last-block epilogue, of a segment epilogue for one
+    /* Limits of visited elements: up to which a step runs in one block; up to which a `for` runs in
+     * one launch of blocks that wait for each other (0: never), and any other step, whose kernels
+     * a launch each may serve as well; of a last-block epilogue, of a segment epilogue for one
      * segment, and of a pre-reduction. */
-    uint64_t one_block_limit, together_limit, last_block_limit, part_limit, pre_reduction_limit;
+    uint64_t one_block_limit, together_limit, waits_limit, last_block_limit, part_limit,
+        pre_reduction_limit;
     /* Strips of an axis whose blocks run all iterations of a `for`: the visited elements that one
      * has at least in an iteration, and at most. */
     uint64_t strip_work, strip_limit;
