@@ -122,17 +122,30 @@ static void tile_warp(RowBuilder *b, SymbolId row) {
     if (!b->problem) tile_loops(b, &loops, b->numbers->rows);
 }
 
+/* Of a row that goes past in turns, loops that store along it begin on a vector's boundary (loop
+ * peeling for alignment): what lies ahead of it has a loop of its own, which is given. A tree has
+ * the row's own numbers, so the loops that make one do not. */
+static LoopList align_loops(RowBuilder *b, const LoopList *loops) {
+    LoopList ahead = {.count = 0};
+    for (size_t i = 0; i < loops->count && b->numbers->layout == LS_LAYOUT_DENSE; i++)
+        if (!nest_align(b->nest, loops->names[i], &ahead.names[ahead.count])) ahead.count++;
+    return ahead;
+}
+
 /* A row is a block's: each loop along it goes over tiles, which are the warps'. The loops that put
  * together what tiles have in shared memory are every warp's. */
 static void tile_block(RowBuilder *b, SymbolId row) {
     const LoopList none = {.count = 0};
-    LoopList along = none, chunks = none, others = none;
+    LoopList along = none, ahead = none, chunks = none, others = none;
     Nest *nest = b->nest;
     const bool once = b->numbers->tiles <= nest->warps;
     nest->max_tiles = b->numbers->tiles;
     list_loops((*nest_find(&nest->body, row))->body, &none, &along);
+    if (!once) ahead = align_loops(b, &along);
     for (size_t i = 0; i < along.count; i++)
         refuse(b, nest_strip(nest, along.names[i], TILE, NULL));
+    for (size_t i = 0; i < ahead.count; i++)
+        refuse(b, nest_strip(nest, ahead.names[i], TILE, &ahead.names[i]));
     list_loops((*nest_find(&nest->body, row))->body, &none, &chunks);
     if (!b->problem) place_trees(b, true, SCOPE_SHARED);
     list_loops((*nest_find(&nest->body, row))->body, &chunks, &others);
@@ -140,9 +153,10 @@ static void tile_block(RowBuilder *b, SymbolId row) {
     for (size_t i = 0; i < chunks.count && !b->problem; i++) {
         LoopList inner = none;
         list_loops((*nest_find(&nest->body, chunks.names[i]))->body, &none, &inner);
-        tile_loops(b, &inner, 8);
+        const bool few = inner.count && is_listed(&ahead, inner.names[0]);
+        tile_loops(b, &inner, few ? 1 : 8);
         if (nest->warps > 1 && !b->problem)
-            refuse(b, nest_deal(nest, chunks.names[i], once ? DEAL_ONCE : DEAL_WARPS));
+            refuse(b, nest_deal(nest, chunks.names[i], once || few ? DEAL_ONCE : DEAL_WARPS));
     }
 }
 
@@ -152,6 +166,38 @@ static void load_all_first(RowBuilder *b) {
         NestNode **place = nest_find(&b->nest->body, s);
         if (place && (*place)->kind == NEST_LOOP && (*place)->loop == LOOP_UNROLLED)
             nest_load_first(b->nest, s);
+    }
+}
+
+/* The accesses of vectors keep a limit behind the vector: they are one access where the array's
+ * rows begin on the vector's boundary, and elements where not. */
+static void limit_vectors(Nest *nest, NestNode *body, const NestNode *vector) {
+    for (NestNode *node = body; node; node = node->next) {
+        const bool inside = node->kind == NEST_LOOP && node->loop == LOOP_VECTOR;
+        const bool accesses = node->kind == NEST_LOAD || node->kind == NEST_STORE;
+        if (vector && accesses && nest->symbols[node->array].kind == NAMED_ARRAY) {
+            const Index width = index_number(nest->arena, nest->width);
+            node->has_limit = true;
+            node->limit =
+                index_subtract(nest->arena, width, index_symbol(nest->arena, vector->name));
+        }
+        limit_vectors(nest, node->body, inside ? node : vector);
+        limit_vectors(nest, node->other, inside ? node : vector);
+    }
+}
+
+/* Of tiles that warps take in turns, those that are whole have a text without limits. */
+static void split_tails(RowBuilder *b, NestNode *body, bool turns) {
+    for (NestNode *node = body; node; node = node->next) {
+        const bool loop = node->kind == NEST_LOOP, tile = loop && node->loop == LOOP_WARP;
+        if (!tile) {
+            split_tails(b, node->body, turns || (loop && node->loop == LOOP_SERIAL));
+            split_tails(b, node->other, turns);
+        } else if (turns && !nest_is_long(node->body) && !nest_split_tail(b->nest, node->name)) {
+            NestNode *test = node->body;
+            while (test && test->kind == NEST_IF && !test->version) test = test->body;
+            if (test && test->kind == NEST_IF) limit_vectors(b->nest, test->body, NULL);
+        }
     }
 }
 
@@ -224,6 +270,7 @@ static void build(RowBuilder *b, const Plan *plan, const Kernel *kernel) {
     if (b->problem) return;
     if (b->numbers->first) load_all_first(b);
     order_phases(b, plan, kernel, row);
+    if (!b->numbers->rows) split_tails(b, rows->body, false);
     if (!b->numbers->rows)
         nest_guard_reuse(b->nest);
     else if (b->nest->warps > 1)
