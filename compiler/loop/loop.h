@@ -552,6 +552,11 @@ const char *nest_peel(Nest *nest, SymbolId loop);
  * and one from there on. */
 const char *nest_align(Nest *nest, SymbolId loop, SymbolId *ahead);
 
+/* narrow.c: comparisons of a tile's indices with what does not vary in a loop over lanes, in 32
+ * bits.
+ */
+void nest_narrow(Nest *nest, NestNode *body);
+
 /* unswitch.c: of loops that store where one condition holds alone: all that is under it, in one
  * test in the innermost loops from `loop` on (whether there was any); such tests, and conditions of
  * stores, as tests around loops in which they do not vary. */

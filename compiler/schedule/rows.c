@@ -304,6 +304,8 @@ static void finish_tails(RowBuilder *b, NestNode *body) {
         if (node->kind == NEST_IF && node->version) {
             limit_vectors(b->nest, node->body, NULL);
             name_all_left(b, node->other);
+            nest_narrow(b->nest, node->body);
+            nest_narrow(b->nest, node->other);
         } else {
             finish_tails(b, node->body);
             finish_tails(b, node->other);
