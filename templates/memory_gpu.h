@@ -140,7 +140,9 @@ LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, i64 span, i6
     phase(a, panel, ls_block(), first, span, part, ls_warp(), LS_MAX_I64, ls_warps(), 0);
 
 /* An element's access that stays alone, or LLVM joins it with a part of the whole four's and splits
- * that. On AMD relaxed among the accesses of one thread, which costs nothing: what is volatile goes
+ * that. On NVIDIA devices it is by an address that ls_whole hides: what is volatile has the scope of
+ * the system there, past the first cache, so that each of four neighbours fetches their sector
+ * anew. On AMD relaxed among the accesses of one thread, which costs nothing: what is volatile goes
  * past the device's caches there, and each waits for the one before. LS_LOOSE: four neighbours are
  * one access wherever an element may begin; aligned so, LS_LOOSE_ALIGN. */
 #ifdef __AMDGCN__
@@ -153,8 +155,13 @@ LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, i64 span, i6
 #else
 #define LS_LOOSE 0
 #define LS_LOOSE_ALIGN(bytes)
+#ifdef __OPENCL_CPP_VERSION__
 #define LS_LOAD_ALONE(storage, at) (*(const volatile storage *)(at))
 #define LS_STORE_ALONE(storage, at, value) (*(volatile storage *)(at) = (value))
+#else
+#define LS_LOAD_ALONE(storage, at) (*(at))
+#define LS_STORE_ALONE(storage, at, value) (*(at) = (value))
+#endif
 #endif
 
 #define LS_ACCESS_VEC4(name, storage, compute)                                                     \
@@ -191,7 +198,7 @@ LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, i64 span, i6
         for (int e = 0; e < 4; e++) raw->at[e] = ls_pack_##name(four.at[e]);                       \
     }                                                                                              \
     LS_FN ls_vec4_##storage ls_load_part_##storage(const storage *data, i64 index, int live) {     \
-        const storage *part = data + index;                                                        \
+        const storage *part = ls_whole(data + index);                                              \
         ls_vec4_##storage four;                                                                    \
         LS_UNROLL                                                                                  \
         for (int e = 0; e < 4; e++)                                                                \
@@ -201,7 +208,7 @@ LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, i64 span, i6
     }                                                                                              \
     LS_FN void ls_store_part_##storage(storage *data, i64 index, int live,                         \
                                        const ls_vec4_##storage &four) {                            \
-        storage *part = data + index;                                                              \
+        storage *part = ls_whole(data + index);                                                    \
         LS_UNROLL                                                                                  \
         for (int e = 0; e < 4; e++)                                                                \
             if (e < live) LS_STORE_ALONE(storage, part + e, ls_pack_##name(four.at[e]));           \

@@ -102,6 +102,36 @@ LS_FN f64 ls_sqrt_f64(f64 x) {
     return __dsqrt_rn(x);
 }
 
+/* The lesser and the greater of two as ls_min_f32 and ls_max_f32 have them, NaN and zeros too, in one
+ * instruction where LS_EXTREMA_FROM says so, a number of targets.def: 80 for sm_80. */
+#if defined(__CUDA_ARCH__) && defined(LS_EXTREMA_FROM)
+#if __CUDA_ARCH__ >= 10 * LS_EXTREMA_FROM
+#define LS_EXTREMA 1
+#endif
+#endif
+LS_FN f32 ls_minimum_f32(f32 a, f32 b) {
+#ifdef LS_EXTREMA
+    f32 y;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+#else
+    f32 y = a < b ? a : b;
+    y = a == b ? ls_from_bits_f32(ls_bits_f32(a) | ls_bits_f32(b)) : y;
+    y = a == a ? y : a;
+#endif
+    return y;
+}
+LS_FN f32 ls_maximum_f32(f32 a, f32 b) {
+#ifdef LS_EXTREMA
+    f32 y;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+#else
+    f32 y = a > b ? a : b;
+    y = a == b ? ls_from_bits_f32(ls_bits_f32(a) & ls_bits_f32(b)) : y;
+    y = a == a ? y : a;
+#endif
+    return y;
+}
+
 /* Rounds to bf16 and to f16 by one instruction, of which ptxas makes one for two neighbours. Its bits are
  * those of convert.h by the PTX manual: to nearest even, with subnormal numbers, every NaN 0x7fff.
  * LS_CONVERTS_FROM is a number of targets.def, 80 for sm_80. */

@@ -74,6 +74,10 @@ static void add_kind(Emitter *e, Text *out, const Kind *kind, Type type) {
                            : class == 'U' ? kind->identity_unsigned
                                           : kind->identity_signed;
     const char *combine = class == 'F' ? kind->combine_float : kind->combine_integer;
+    if (type == TYPE_F32 && e->target->extrema_from && kind->op == OP_REDUCE_MIN)
+        combine = "ls_minimum_f32(a, b)";
+    if (type == TYPE_F32 && e->target->extrema_from && kind->op == OP_REDUCE_MAX)
+        combine = "ls_maximum_f32(a, b)";
     const bool ordered = nest_is_ordered(kind->op, type);
     const char *line = arena_printf(e->arena, "LS_REDUCTION(%s_%s, %s, %s, %s, %d)\n", kind->stem,
                                     type_info[type].name, type_info[type].c_name,

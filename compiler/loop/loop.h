@@ -547,6 +547,16 @@ ValueId nest_value_of_two(Nest *nest, Op which, Type leaves, ValueId extremum, V
  * iteration for which it is true, if the loop has it (`!=`: the other way round). */
 const char *nest_peel(Nest *nest, SymbolId loop);
 
+/* align.c: alignment peeling: a serial loop of straight code that stores along rows as one over the
+ * elements ahead of the first boundary of a vector, which is given in *ahead unless that is NULL,
+ * and one from there on. */
+const char *nest_align(Nest *nest, SymbolId loop, SymbolId *ahead);
+
+/* narrow.c: comparisons of a tile's indices with what does not vary in a loop over lanes, in 32
+ * bits.
+ */
+void nest_narrow(Nest *nest, NestNode *body);
+
 /* unswitch.c: of loops that store where one condition holds alone: all that is under it, in one
  * test in the innermost loops from `loop` on (whether there was any); such tests, and conditions of
  * stores, as tests around loops in which they do not vary. */
@@ -590,9 +600,9 @@ const char *nest_skip_empty(Nest *nest, SymbolId loop);
  * pushes to have fewer leaves. */
 const char *nest_trim(Nest *nest, SymbolId loop);
 
-/* split_tail.c: main and tail of a serial or grid loop. A limit is a bounds predicate, a mask: the
- * element exists where it is above 0. Iterations in which every limit holds run a copy of the body
- * without limits, the others the body as it was. */
+/* split_tail.c: main and tail of a loop over tiles or of warps with a tile each. A limit is a
+ * bounds predicate, a mask: the element exists where it is above 0. Iterations in which every limit
+ * holds run a copy of the body without limits, the others the body as it was. */
 const char *nest_split_tail(Nest *nest, SymbolId loop);
 
 /* version.c: loop versioning: tests in a loop over strips whether the strip is full; in the copy of

@@ -122,17 +122,30 @@ static void tile_warp(RowBuilder *b, SymbolId row) {
     if (!b->problem) tile_loops(b, &loops, b->numbers->rows);
 }
 
+/* Of a row that goes past in turns, loops that store along it begin on a vector's boundary (loop
+ * peeling for alignment): what lies ahead of it has a loop of its own, which is given. A tree has
+ * the row's own numbers, so the loops that make one do not. */
+static LoopList align_loops(RowBuilder *b, const LoopList *loops) {
+    LoopList ahead = {.count = 0};
+    for (size_t i = 0; i < loops->count && b->numbers->layout == LS_LAYOUT_DENSE; i++)
+        if (!nest_align(b->nest, loops->names[i], &ahead.names[ahead.count])) ahead.count++;
+    return ahead;
+}
+
 /* A row is a block's: each loop along it goes over tiles, which are the warps'. The loops that put
  * together what tiles have in shared memory are every warp's. */
 static void tile_block(RowBuilder *b, SymbolId row) {
     const LoopList none = {.count = 0};
-    LoopList along = none, chunks = none, others = none;
+    LoopList along = none, ahead = none, chunks = none, others = none;
     Nest *nest = b->nest;
     const bool once = b->numbers->tiles <= nest->warps;
     nest->max_tiles = b->numbers->tiles;
     list_loops((*nest_find(&nest->body, row))->body, &none, &along);
+    if (!once) ahead = align_loops(b, &along);
     for (size_t i = 0; i < along.count; i++)
         refuse(b, nest_strip(nest, along.names[i], TILE, NULL));
+    for (size_t i = 0; i < ahead.count; i++)
+        refuse(b, nest_strip(nest, ahead.names[i], TILE, &ahead.names[i]));
     list_loops((*nest_find(&nest->body, row))->body, &none, &chunks);
     if (!b->problem) place_trees(b, true, SCOPE_SHARED);
     list_loops((*nest_find(&nest->body, row))->body, &chunks, &others);
@@ -140,9 +153,37 @@ static void tile_block(RowBuilder *b, SymbolId row) {
     for (size_t i = 0; i < chunks.count && !b->problem; i++) {
         LoopList inner = none;
         list_loops((*nest_find(&nest->body, chunks.names[i]))->body, &none, &inner);
-        tile_loops(b, &inner, 8);
+        const bool few = inner.count && is_listed(&ahead, inner.names[0]);
+        tile_loops(b, &inner, few ? 1 : 8);
         if (nest->warps > 1 && !b->problem)
-            refuse(b, nest_deal(nest, chunks.names[i], once ? DEAL_ONCE : DEAL_WARPS));
+            refuse(b, nest_deal(nest, chunks.names[i], once || few ? DEAL_ONCE : DEAL_WARPS));
+    }
+}
+
+static bool has_warps(const NestNode *body) {
+    const NestNode *node = body;
+    while (node && (node->kind != NEST_LOOP || node->loop != LOOP_WARP)) node = node->next;
+    return node;
+}
+
+/* Every second loop of turns goes from the row's end to its beginning: it finds in the caches what
+ * the loop before it has loaded last. */
+static void alternate_turns(RowBuilder *b, NestNode *body, size_t *count) {
+    Nest *nest = b->nest;
+    for (NestNode *node = body; node; node = node->next) {
+        const bool serial = node->kind == NEST_LOOP && node->loop == LOOP_SERIAL;
+        if (!serial || !has_warps(node->body)) {
+            alternate_turns(b, node->body, count);
+            alternate_turns(b, node->other, count);
+        } else if ((*count)++ % 2) {
+            NestNode *first = NULL, **end = &first;
+            const Index behind = make_less(nest, node->extent, make_symbol(nest, node->name));
+            const Index turn = make_less(nest, behind, make_number(nest, 1));
+            const Index own = make_let_index(nest, &end, "turn", nest_index_value(nest, turn));
+            nest_replace(nest, node->body, node->name, own);
+            *end = node->body;
+            node->body = first;
+        }
     }
 }
 
@@ -162,6 +203,123 @@ static void jam_rows(RowBuilder *b) {
         NestNode **place = nest_find(&b->nest->body, s);
         if (place && (*place)->kind == NEST_LOOP && (*place)->loop == LOOP_UNROLLED)
             schedule_jam(b->nest, *place, b->numbers->load_bytes, true);
+    }
+}
+
+/* The accesses of vectors keep a limit behind the vector: they are one access where the array's
+ * rows begin on the vector's boundary, and elements where not. */
+static void limit_vectors(Nest *nest, NestNode *body, const NestNode *vector) {
+    for (NestNode *node = body; node; node = node->next) {
+        const bool inside = node->kind == NEST_LOOP && node->loop == LOOP_VECTOR;
+        const bool accesses = node->kind == NEST_LOAD || node->kind == NEST_STORE;
+        if (vector && accesses && nest->symbols[node->array].kind == NAMED_ARRAY) {
+            const Index width = index_number(nest->arena, nest->width);
+            node->has_limit = true;
+            node->limit =
+                index_subtract(nest->arena, width, index_symbol(nest->arena, vector->name));
+        }
+        limit_vectors(nest, node->body, inside ? node : vector);
+        limit_vectors(nest, node->other, inside ? node : vector);
+    }
+}
+
+/* Limits of a lane's elements from those of its first one on, which is a name of 32 bits: a
+ * compiler would keep the comparison of each element in 64 from one loop to the next. `first` is
+ * the limit where all loops in the lanes' are at their beginning. */
+typedef struct Left {
+    Nest *nest;
+    NestNode **end;
+    Index first, name;
+    bool any;
+} Left;
+
+static void name_left(Left *l, NestNode *body, const NestNode *const *loops, size_t depth) {
+    const NestNode *inner[4];
+    for (size_t i = 0; i < depth; i++) inner[i] = loops[i];
+    for (NestNode *node = body; node; node = node->next) {
+        Nest *nest = l->nest;
+        Index first = node->limit;
+        if (node->kind == NEST_LOOP && depth < COUNT(inner)) {
+            inner[depth] = node;
+            name_left(l, node->body, inner, depth + 1);
+        }
+        if (!node->has_limit) continue;
+        for (size_t i = 0; i < depth; i++)
+            first = index_replace(nest->arena, first, loops[i]->name, (Index){NULL, 0});
+        if (!l->any) {
+            const ValueId less = make_value(nest, OP_MIN, make_number(nest, TILE), first);
+            const ValueId value = ir_cast(nest->values, TYPE_I32, less);
+            l->name = make_symbol(nest, make_let(nest, &l->end, "left", TYPE_I32, value));
+            l->first = first;
+            l->any = true;
+        }
+        if (index_equal(first, l->first))
+            node->limit = make_add(nest, l->name, make_less(nest, node->limit, first));
+    }
+}
+
+static void name_all_left(RowBuilder *b, NestNode *body) {
+    for (NestNode *node = body; node; node = node->next) {
+        if (node->kind == NEST_LOOP && node->loop == LOOP_LANE) {
+            NestNode *lets = NULL;
+            Left left = {.nest = b->nest, .end = &lets};
+            name_left(&left, node->body, NULL, 0);
+            *left.end = node->body;
+            node->body = lets ? lets : node->body;
+        } else {
+            name_all_left(b, node->body);
+            name_all_left(b, node->other);
+        }
+    }
+}
+
+/* Whether the body loads from arrays and stores to them, and does nothing else that is kept. */
+static bool is_map(const Nest *nest, const NestNode *body) {
+    for (const NestNode *node = body; node; node = node->next) {
+        const bool accesses = node->kind == NEST_LOAD || node->kind == NEST_STORE;
+        if (accesses && nest->symbols[node->array].kind != NAMED_ARRAY) return false;
+        if (!accesses && node->kind != NEST_LET && node->kind != NEST_LOOP) return false;
+        if (!is_map(nest, node->body)) return false;
+    }
+    return true;
+}
+
+/* The rows of a map's tile, of which one in many tiles is, are one after the other. */
+static void roll_maps(const Nest *nest, NestNode *body) {
+    for (NestNode *node = body; node; node = node->next) {
+        const bool rows = node->kind == NEST_LOOP && node->loop == LOOP_UNROLLED;
+        if (rows && is_map(nest, node->body)) node->loop = LOOP_SERIAL;
+        roll_maps(nest, node->body);
+    }
+}
+
+/* Of tiles that warps take in turns, those that are whole have a text without limits. */
+static void split_tails(RowBuilder *b, NestNode *body, bool turns) {
+    for (NestNode *node = body; node; node = node->next) {
+        const bool loop = node->kind == NEST_LOOP, tile = loop && node->loop == LOOP_WARP;
+        if (!tile) {
+            split_tails(b, node->body, turns || (loop && node->loop == LOOP_SERIAL));
+            split_tails(b, node->other, turns);
+        } else if (turns && !nest_is_long(node->body)) {
+            if (nest_split_tail(b->nest, node->name)) continue;
+            for (NestNode *test = node->body; test; test = test->body)
+                if (test->version) roll_maps(b->nest, test->other);
+        }
+    }
+}
+
+/* What the texts of whole tiles and of others need once their loads stand where they stay. */
+static void finish_tails(RowBuilder *b, NestNode *body) {
+    for (NestNode *node = body; node; node = node->next) {
+        if (node->kind == NEST_IF && node->version) {
+            limit_vectors(b->nest, node->body, NULL);
+            name_all_left(b, node->other);
+            nest_narrow(b->nest, node->body);
+            nest_narrow(b->nest, node->other);
+        } else {
+            finish_tails(b, node->body);
+            finish_tails(b, node->other);
+        }
     }
 }
 
@@ -232,9 +390,15 @@ static void build(RowBuilder *b, const Plan *plan, const Kernel *kernel) {
     nest_sweep(b->nest);
     place_trees(b, false, b->numbers->rows ? SCOPE_REGISTER : SCOPE_SHARED);
     if (b->problem) return;
+    if (!b->numbers->rows) split_tails(b, rows->body, false);
     if (b->numbers->first) load_all_first(b);
     if (b->numbers->load_bytes) jam_rows(b);
     order_phases(b, plan, kernel, row);
+    if (!b->numbers->rows) {
+        size_t turns = 0;
+        finish_tails(b, rows->body);
+        alternate_turns(b, rows->body, &turns);
+    }
     if (!b->numbers->rows)
         nest_guard_reuse(b->nest);
     else if (b->nest->warps > 1)

@@ -31,6 +31,8 @@ typedef struct Target {
     bool by_address;
     unsigned converts_from; /* the device, 80 for sm_80, from which on an instruction rounds to bf16
                                and f16; 0: none does */
+    unsigned extrema_from;  /* from which on an instruction is the lesser or the greater of two f32,
+                               which the prelude has as ls_minimum_f32, ls_maximum_f32; 0: none is */
     bool divides;           /* divides by its prelude's function, not by the compiler's operator */
     /* Uses of costly functions among the values of a phase's nest, copies by passes among them, up
      * to which each use is a copy of the function; where there are more, they are calls. */

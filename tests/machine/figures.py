@@ -119,6 +119,11 @@ def accesses(code, path, arrays):
     return found
 
 
+# Where rows begin off a boundary there are ways by elements beside those by vectors, which other rows take, and ways by
+# both: of those that move as much the elements are it, and of these the one with the fewest instructions.
+SPLIT, BRIEF = 1 / 512, 1 / 512
+
+
 class Bulk:
     """The way of the bulk's work through a kernel, with the array of each access."""
 
@@ -133,10 +138,10 @@ class Bulk:
             if it.kind == "atomic" and self.columns and self.columns > TILE and not source.row:
                 return 1
             if it.kind not in ("load", "store"):
-                return 0
+                return -BRIEF if odd else 0
             if not wide or (it.size >= 8 and it.whole):
                 return it.size
-            return 2 * it.size if odd else 0
+            return (1 + SPLIT) * it.size if odd else 0
 
         self.path = best_path(self.code, value)
         self.arrays = accesses(self.code, self.path, source.arrays)

@@ -9,6 +9,7 @@
  *   keep:REGISTERS    guard_reuse   hoist   forward   drop_stores:ARRAY   merge_tests
  *   pipeline:LOOP     peel:LOOP    version:LOOP   quotients:LOOP
  *   tile_tree:TREE,register|worker|shared|global    order_accesses:LOOP,ARRAY,warp|block
+ *   align:LOOP        narrow
  *
  * A loop or a tree is called as the text has it. SIZES, such as n=1000,c=3, are those of the
  * arrays; several sets of them, separated by slashes, make several runs. */
@@ -165,7 +166,7 @@ static const char *apply(Nest *nest, const char *word) {
         {"forward", 16},   {"drop_stores", 17}, {"merge_tests", 18},    {"hoist", 19},
         {"pipeline", 20},  {"peel", 21},        {"trim", 22},           {"version", 23},
         {"tile_tree", 24}, {"quotients", 25},   {"order_accesses", 26}, {"vectorize", 27},
-        {"unswitch", 28},  {"sink", 29}};
+        {"unswitch", 28},  {"sink", 29},        {"align", 30},          {"narrow", 31}};
     int number = -1;
     for (size_t i = 0; i < COUNT(known); i++)
         if (strlen(known[i].word) == length && strncmp(word, known[i].word, length) == 0)
@@ -204,6 +205,8 @@ static const char *apply(Nest *nest, const char *word) {
     case 26: return order_accesses(nest, name, rest);
     case 27: return nest_vectorize(nest, &nest->body, name, NULL);
     case 19: return nest_hoist(nest), NULL;
+    case 30: return nest_align(nest, name, NULL);
+    case 31: return nest_narrow(nest, nest->body), NULL;
     case 28: return nest_unswitch(nest), NULL;
     case 29:
         for (NestNode *node = nest->body; node; node = node->next)
