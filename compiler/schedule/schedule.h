@@ -445,6 +445,9 @@ void column_across(ColumnTile *b, NestNode ***end, SymbolId c, NestNode *body);
 enum { COLUMN_WARPS = 16 };
 void column_block(ColumnTile *b, NestNode ***end, NestNode ***first_warp);
 int64_t column_block_bytes(const ColumnTile *b);
+/* The bytes of loads that a thread issues together: twice the budget of what is the column's own;
+ * what all lanes load alike, of the row, counts for registers alone. */
+int64_t column_block_loads(const ColumnTile *b, int64_t load_bytes);
 /* Adds the memory for the value of each tree and column. */
 void column_open_totals(ColumnTile *b, NestNode ***end);
 
