@@ -94,7 +94,8 @@ void print_last(NestPrinter *p, const NestNode *arrive) {
     if (p->nest->warps > 1 && !p->in_warp)
         bug(p->e->compiler, "an arrival of several warps has no text yet");
     const char *by = arrive->value ? print_value(p, arrive->value) : NULL;
-    bool behind = false;
+    /* of several warps the one that arrives speaks for what the others have loaded, too */
+    bool behind = p->nest->warps > 1;
     const bool published = p->nest->lanes > 1 && loads_published(p, p->nest->body, arrive, &behind);
     text_printf(p->out, "const int %s = ls_arrive%s(&%s[%s], (u32)%s%s%s);\n",
                 print_symbol(p, arrive->name),
@@ -106,9 +107,14 @@ void print_last(NestPrinter *p, const NestNode *arrive) {
                 by ? print_bracketed(p, by) : "");
 }
 
+/* Of a phase of several warps the first one may arrive at a counter behind the barrier: its fence
+ * speaks for all of them. */
 void print_barrier(NestPrinter *p, const NestNode *node) {
+    const bool releases = p->nest->warps > 1 && !p->kernel && nest_has(p->nest->body, NEST_ARRIVE);
     if (node->scope == SCOPE_GRID) bug(p->e->compiler, "a barrier of the grid has no text yet");
-    text_puts(p->out, node->scope == SCOPE_WARP ? "ls_warp_sync();\n" : "ls_barrier();\n");
+    text_puts(p->out, node->scope == SCOPE_WARP ? "ls_warp_sync();\n"
+                      : releases                ? "ls_barrier_release();\n"
+                                                : "ls_barrier();\n");
 }
 
 /* Memory that is wanted soon: in the nearest cache, or not there. */
