@@ -8,7 +8,9 @@
  *     when is_last
  *       combine group = sum part[...] count parts
  *       if blocks - 1 > 0 ... else: own = group
- *   when done: what follows the row, from `own` */
+ *   when done: what follows the row, from `own`
+ *
+ * And loop versioning: a tile of at most 256 elements takes two rows of 128 instead of eight. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -16,7 +18,7 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-enum { TILE = 1024, TREES_MAX = 64 };
+enum { TILE = 1024, ROWS = 8, SHORT_ROWS = 2, TREES_MAX = 64 };
 
 /* A tree whose tiles' values lie in memory, and the register that takes the place of it. */
 typedef struct RowTree {
@@ -248,4 +250,56 @@ bool items_one_tile(ItemBuilder *b, NestNode **tile, NestNode *rest, NestNode **
     make_load(nest, end, done, r->done, zero(r), NULL);
     nest_add(nest, end, (NestNode){.kind = NEST_WHEN, .where = done, .body = rest});
     return true;
+}
+
+/* ---- short rows ---- */
+
+static bool is_eight(const NestNode *node) {
+    int64_t extent;
+    return index_is_number(node->extent, &extent) && extent == ROWS;
+}
+
+static bool is_rows(const NestNode *node) {
+    return node->kind == NEST_LOOP && node->loop == LOOP_UNROLLED && node->body &&
+           node->body->kind == NEST_LOOP && node->body->loop == LOOP_VECTOR && is_eight(node);
+}
+
+/* Whether all loops across a tile's lanes go by rows of vectors. */
+static bool go_by_rows(const NestNode *body) {
+    bool any = false;
+    for (const NestNode *node = body; node; node = node->next) {
+        if (node->kind != NEST_LOOP || node->loop == LOOP_VECTOR) continue;
+        if (!is_rows(node)) return false;
+        any = true;
+    }
+    return any;
+}
+
+/* As many rows of 128 elements as a short row has. */
+static void cut_rows(Nest *nest, NestNode *body) {
+    for (NestNode *node = body; node; node = node->next)
+        if (is_rows(node) || (node->kind == NEST_FOLD && is_eight(node)))
+            node->extent = make_number(nest, SHORT_ROWS);
+}
+
+void items_short_rows(ItemBuilder *b) {
+    enum { WORK_MAX = 64, ROW = 128 };
+    Nest *nest = b->nest;
+    NestNode *along = items_find_along(b);
+    const Index left =
+        make_less(nest, b->max, make_scale(nest, make_symbol(nest, along->name), TILE));
+    for (NestNode **place = &along->body; *place; place = &(*place)->next) {
+        NestNode *loop = *place, *after = loop->next;
+        if (loop->kind != NEST_LOOP || loop->loop != LOOP_LANE) continue;
+        if (items_work(nest, loop->body) > WORK_MAX || !go_by_rows(loop->body)) continue;
+        loop->next = NULL;
+        NestNode *few = nest_clone(nest, loop);
+        cut_rows(nest, few->body);
+        const Index more = make_less(nest, left, make_number(nest, SHORT_ROWS * ROW));
+        NestNode *test = nest_only_where(nest, more, loop);
+        test->other = few;
+        test->version = true;
+        test->next = after;
+        *place = test;
+    }
 }

@@ -342,6 +342,9 @@ NestNode **items_arrive(ItemBuilder *b, NestNode ***end, const char *counters, I
  * has no such form and is as it was. */
 bool items_one_tile(ItemBuilder *b, NestNode **tile, NestNode *rest, NestNode ***end, Index group,
                     Index groups, bool flat);
+/* Loop versioning: a tile whose row has no more than 256 elements from there on takes two rows of
+ * 128 instead of eight. */
+void items_short_rows(ItemBuilder *b);
 /* Finds b->most, the largest length of any row, from the length that the row's loop has: the last
  * block of a row may be shorter. False: rows differ for another reason. */
 bool items_find_max(ItemBuilder *b, const NestNode *row, const NestNode *traversal);
