@@ -61,7 +61,15 @@ LS_FN void ls_add_to(i64 *sum, i64 value) {
 #define LS_RUN(phase) phase(a, ls_first_item(), LS_MAX_I64, ls_item_step(), LS_ARRIVALS);
 #define LS_RUN_ALL(phase, items) LS_RUN(phase)
 
-/* One whose items are blocks'. */
+/* One whose items are blocks', and that on the block alone. Phases share such a block's memory:
+ * they leave it behind a barrier. */
+#ifndef __OPENCL_CPP_VERSION__
+LS_FN u8 *ls_block_memory(void) {
+    LS_SHARED LS_ALIGN(16) u8 memory[8192];
+    return memory;
+}
+#endif
+#define LS_RUN_BLOCK_ALONE(phase, items) phase(a, 0, LS_MAX_I64, 1, 0);
 #define LS_RUN_BLOCKS(phase) phase(a, (i64)ls_block(), LS_MAX_I64, (i64)ls_blocks(), ls_blocks());
 
 /* Of horizontally fused phases a warp begins with one when all its lanes are done with the one

@@ -9,7 +9,7 @@
  * columns of rows; gather: the same from memory, a row's loads at once (those of two rows took a
  * list's norms from 64 registers to 72); tree: R of any count of values in memory, which it writes
  * over where there are more than 1024 and order matters. tile_alone is one thread's, of values[0],
- * values[stride], ...
+ * values[stride], ..., eight loads at once where there are up to 128.
  */
 #define LS_WARP_REDUCTION(kind, type, combine, ordered)                                        \
     LS_FN type ls_warp_##kind(type value) {                                                    \
@@ -38,8 +38,18 @@
     }                                                                                          \
     LS_CALLED type ls_tile_alone_##kind(const type *values, i64 count, i64 stride) {           \
         type row_level[4] = {}, lane_level[8] = {};                                            \
-        const i64 lanes = count < 128 ? count : 128;                                           \
-        for (int lane = 0; lane < lanes; lane++) {                                             \
+        const i64 lanes = count < 128 ? (count + 7) / 8 * 8 : 128;                             \
+        for (int lane = 0; lane < lanes && count <= 128; lane += 8) {                          \
+            type loaded[8];                                                                    \
+            LS_UNROLL                                                                          \
+            for (int k = 0; k < 8; k++) {                                                      \
+                const i64 i = lane + k;                                                        \
+                loaded[k] = i < count ? values[i * stride] : ls_identity_##kind();             \
+            }                                                                                  \
+            LS_UNROLL                                                                          \
+            for (int k = 0; k < 8; k++) ls_push_lane_##kind(lane_level, lane + k, loaded[k]);  \
+        }                                                                                      \
+        for (int lane = 0; lane < lanes && count > 128; lane++) {                              \
             for (int row = 0; row < 8; row++) {                                                \
                 const i64 i = 128 * row + lane;                                                \
                 ls_push_row_##kind(row_level, row,                                             \

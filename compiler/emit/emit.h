@@ -212,6 +212,7 @@ typedef struct PhaseText {
     const char *panels, *tiles;
     ls_image_extent panel_items, panel_tiles;
     const char *table; /* the table of a list's items in the argument structure; NULL: none */
+    bool blocks;       /* its items are blocks', not warps' */
     bool last_block;   /* it has a last-block epilogue of its own */
     bool non_temporal; /* it may use non-temporal stores; in a row fusion the kernel fences them */
     size_t fields, field_count; /* the range of e->fields that this phase alone uses */
@@ -323,6 +324,8 @@ void emit_own_field(Emitter *e, Text *out, const char *copy, Field *field);
  * of the arguments); and the phases of the last-block epilogue. */
 const char *emit_pre_reductions(Emitter *e, const Kernel *kernel, const PhaseText *phases,
                                 bool sizes);
+/* Runs the phase by one block alone. */
+void emit_run_alone(Text *out, const PhaseText *phase);
 void emit_call_last_block(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases);
 
 /* row_kernel.c: variants of a grouping for rows of a class of lengths. By kernel of the grouping:
@@ -434,6 +437,8 @@ void print_global(NestPrinter *p, const NestNode *alloc);
 bool print_is_tile(const NestPrinter *p, Index count); /* it is a minimum of something and a tile */
 const char *print_global_at(NestPrinter *p, const NestNode *node); /* the text of its address */
 void print_last(NestPrinter *p, const NestNode *arrive);
+void print_barrier(NestPrinter *p, const NestNode *node);
+void print_prefetch(NestPrinter *p, const NestNode *node);
 const char *print_combined(NestPrinter *p, const NestNode *combine, const char *kind);
 
 /* nest_tree.c */

@@ -149,9 +149,10 @@ const char *emit_strips(Emitter *e, const char *sizes, const Kernel *kernel,
     for (size_t i = 0; i < e->f->parameter_count; i++) move(e, &text, i, false);
     open_iterations(e, &text);
     if (!e->target->gpu) text_puts(&text, sizes);
-    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++)
-        text_printf(&text, "LS_RUN_ALONE(%s, %s)\nls_barrier();\n", phases[i].name,
-                    phases[i].item_count);
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
+        emit_run_alone(&text, &phases[i]);
+        text_puts(&text, "ls_barrier();\n");
+    }
     text_puts(&text, "}\n}\n");
     return text.data;
 }

@@ -33,12 +33,25 @@ static const char *counter(Emitter *e, const char *name) {
     return emit_add_field(e, name, "u32", (ls_image_extent){.scale = sizeof(uint32_t)}, true);
 }
 
+/* Runs a phase on the grid, each item by a warp or by a block; or on the block alone. */
+static void run_phase(Text *out, const PhaseText *phase, const char *how) {
+    if (phase->blocks)
+        text_printf(out, "LS_RUN_BLOCKS(%s)\n", phase->name);
+    else
+        text_printf(out, "%s(%s, %s)\n", how, phase->name, phase->item_count);
+}
+
+void emit_run_alone(Text *out, const PhaseText *phase) {
+    text_printf(out, "%s(%s, %s)\n", phase->blocks ? "LS_RUN_BLOCK_ALONE" : "LS_RUN_ALONE",
+                phase->name, phase->item_count);
+}
+
 static void call_all(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases) {
     const char *state = e->target->together_limit ? counter(e, "blocks_waiting") : NULL;
     e->waiting_name = state;
     for (size_t i = kernel->first; i < kernel->first + kernel->count; i++) {
         if (i > kernel->first && state) text_printf(out, "ls_wait_for_blocks(a->%s);\n", state);
-        text_printf(out, "LS_RUN_ALL(%s, %s)\n", phases[i].name, phases[i].item_count);
+        run_phase(out, &phases[i], "LS_RUN_ALL");
     }
 }
 
@@ -49,7 +62,7 @@ void emit_call_last_block(Emitter *e, Text *out, const Kernel *kernel, const Pha
     text_printf(out, "if (LS_LAST(a->%s)) {\n", done);
     for (uint32_t i = begin; i < end; i++) {
         if (i > begin) text_puts(out, "    ls_barrier();\n");
-        text_printf(out, "    LS_RUN_ALONE(%s, %s)\n", phases[i].name, phases[i].item_count);
+        emit_run_alone(out, &phases[i]);
     }
     text_puts(out, "}\n");
 }
@@ -92,9 +105,10 @@ const char *emit_pre_reductions(Emitter *e, const Kernel *kernel, const PhaseTex
         for (size_t k = 0; k < phases[i].field_count; k++)
             emit_own_field(e, &text, "own", &e->fields[phases[i].fields + k]);
     }
-    for (uint32_t i = kernel->first - kernel->pre_reductions; i < kernel->first; i++)
-        text_printf(&text, "LS_RUN_ALONE(%s, %s)\nls_barrier();\n", phases[i].name,
-                    phases[i].item_count);
+    for (uint32_t i = kernel->first - kernel->pre_reductions; i < kernel->first; i++) {
+        emit_run_alone(&text, &phases[i]);
+        text_puts(&text, "ls_barrier();\n");
+    }
     return text.data;
 }
 
@@ -102,8 +116,8 @@ const char *emit_pre_reductions(Emitter *e, const Kernel *kernel, const PhaseTex
 static void call_mains(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases) {
     const uint32_t end = kernel->first + plan_mains(kernel);
     for (uint32_t i = kernel->first; i < end; i++)
-        if (kernel->kind == KERNEL_HORIZONTAL)
-            text_printf(out, "LS_RUN_HORIZONTAL(%s, %s)\n", phases[i].name, phases[i].item_count);
+        if (phases[i].blocks || kernel->kind == KERNEL_HORIZONTAL)
+            run_phase(out, &phases[i], "LS_RUN_HORIZONTAL");
         else
             text_printf(out, "LS_RUN(%s)\n", phases[i].name);
     emit_empty_parts(e, out, kernel);
@@ -178,13 +192,19 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
     }
     ls_image_extent *items = arena_alloc(e->arena, (kernel->count + 1) * sizeof *items);
     const uint32_t several = waits ? kernel->count : horizontal ? plan_mains(kernel) : 0;
-    for (uint32_t i = 0; i < several; i++) items[i] = phases[kernel->first + i].items;
+    for (uint32_t i = 0; i < several; i++) {
+        items[i] = phases[kernel->first + i].items;
+        if (phases[kernel->first + i].blocks) items[i].scale *= e->target->items_per_block;
+    }
+    const bool blocks = !several && !all && !row_fusion && first->blocks;
     ls_image_kernel row = {
         .name = name,
         .items = all          ? plan_extent(e->f, 1, 0)
                  : row_fusion ? first->panel_items
                               : first->items,
-        .items_per_block = all ? e->target->one_block_threads / 32 : e->target->items_per_block,
+        .items_per_block = all      ? e->target->one_block_threads / 32
+                           : blocks ? 1
+                                    : e->target->items_per_block,
         .threads = threads,
         .blocks_per_multiprocessor = e->target->blocks_per_multiprocessor,
         .one_block = all && !waits && !e->strips,

@@ -541,7 +541,7 @@ static int64_t print_dims(NestPrinter *p, const NestNode *node) { /* gives their
     return elements;
 }
 
-/* A name for a part of the memory that the entry point has. */
+/* A name for a part of the memory that the entry point has, or that all phases of it share. */
 static void print_in_block(NestPrinter *p, const NestNode *node) {
     const NestSymbol *symbol = &p->nest->symbols[node->name];
     const char *type = emit_type(type_info[symbol->type].compute);
@@ -549,8 +549,10 @@ static void print_in_block(NestPrinter *p, const NestNode *node) {
     print_dims(p, node);
     text_printf(p->out, " = *(%s(*)", type);
     const int64_t elements = print_dims(p, node);
-    text_printf(p->out, ")(a->block_memory + %lld);\n", (long long)p->e->block_bytes);
-    const int64_t bytes = elements * type_info[type_info[symbol->type].compute].size;
+    text_printf(p->out, ")(%s + %lld);\n", p->kernel ? "a->block_memory" : "ls_block_memory()",
+                (long long)p->e->block_bytes);
+    const Type stored = symbol->type == TYPE_BOOL ? TYPE_I32 : type_info[symbol->type].compute;
+    const int64_t bytes = elements * type_info[stored].size;
     p->e->block_bytes += (bytes + 15) / 16 * 16;
 }
 
@@ -563,7 +565,7 @@ void print_alloc(NestPrinter *p, const NestNode *node) {
         return;
     }
     find_private(p, p->nest->body, node);
-    if (node->scope == SCOPE_SHARED && p->e->target->by_address) {
+    if (node->scope == SCOPE_SHARED && (p->e->target->by_address || !p->kernel)) {
         print_in_block(p, node);
         return;
     }

@@ -74,22 +74,29 @@ static bool stores_to(const NestNode *node, SymbolId array) {
     return false;
 }
 
-/* Whether all that is loaded there of what other items may have stored is in memory of all blocks,
- * whose stores are published. */
-static bool loads_published(const NestPrinter *p, const NestNode *node) {
-    for (; node; node = node->next) {
-        if (node->kind == NEST_LOAD && !p->allocs[node->array] &&
+/* Whether all that is loaded behind the arrival, of what other items may have stored, is in memory
+ * of all blocks, whose stores are published. */
+static bool loads_published(const NestPrinter *p, const NestNode *body, const NestNode *arrive,
+                            bool *behind) {
+    for (const NestNode *node = body; node; node = node->next) {
+        *behind |= node == arrive;
+        if (*behind && node->kind == NEST_LOAD && !p->allocs[node->array] &&
             stores_to(p->nest->body, node->array))
             return false;
-        if (!loads_published(p, node->body) || !loads_published(p, node->other)) return false;
+        if (!loads_published(p, node->body, arrive, behind) ||
+            !loads_published(p, node->other, arrive, behind))
+            return false;
     }
     return true;
 }
 
 void print_last(NestPrinter *p, const NestNode *arrive) {
-    if (p->nest->warps > 1) bug(p->e->compiler, "an arrival of several warps has no text yet");
+    if (p->nest->warps > 1 && !p->in_warp)
+        bug(p->e->compiler, "an arrival of several warps has no text yet");
     const char *by = arrive->value ? print_value(p, arrive->value) : NULL;
-    const bool published = p->nest->lanes > 1 && loads_published(p, arrive->next);
+    /* of several warps the one that arrives speaks for what the others have loaded, too */
+    bool behind = p->nest->warps > 1;
+    const bool published = p->nest->lanes > 1 && loads_published(p, p->nest->body, arrive, &behind);
     text_printf(p->out, "const int %s = ls_arrive%s(&%s[%s], (u32)%s%s%s);\n",
                 print_symbol(p, arrive->name),
                 by          ? "_by"
@@ -98,6 +105,25 @@ void print_last(NestPrinter *p, const NestNode *arrive) {
                 print_symbol(p, arrive->array), print_index(p, arrive->at[0]),
                 print_bracketed(p, print_index(p, arrive->extent)), by ? ", (u32)" : "",
                 by ? print_bracketed(p, by) : "");
+}
+
+/* Of a phase of several warps the first one may arrive at a counter behind the barrier: its fence
+ * speaks for all of them. */
+void print_barrier(NestPrinter *p, const NestNode *node) {
+    const bool releases = p->nest->warps > 1 && !p->kernel && nest_has(p->nest->body, NEST_ARRIVE);
+    if (node->scope == SCOPE_GRID) bug(p->e->compiler, "a barrier of the grid has no text yet");
+    text_puts(p->out, node->scope == SCOPE_WARP ? "ls_warp_sync();\n"
+                      : releases                ? "ls_barrier_release();\n"
+                                                : "ls_barrier();\n");
+}
+
+/* Memory that is wanted soon: in the nearest cache, or not there. */
+void print_prefetch(NestPrinter *p, const NestNode *node) {
+    text_printf(p->out, "%s(&%s[%s], %s * (i64)sizeof(%s));\n",
+                node->hint == HINT_L2 ? "ls_prefetch_rows" : "ls_prefetch",
+                print_symbol(p, node->array), print_index(p, node->at[0]),
+                print_bracketed(p, print_index(p, node->extent)),
+                type_info[p->nest->symbols[node->array].type].c_name);
 }
 
 bool print_is_tile(const NestPrinter *p, Index count) {

@@ -405,6 +405,19 @@ static void print_threads(NestPrinter *p, const NestNode *loop, const char *own,
     *inside = false;
 }
 
+/* Of a phase, which kernels of fewer or more warps run: in turns. */
+static void print_warps(NestPrinter *p, const NestNode *loop) {
+    if (p->kernel) {
+        print_threads(p, loop, p->warp, &p->in_warp);
+        return;
+    }
+    const char *name = print_symbol(p, loop->name);
+    text_printf(p->out, "for (i64 %s = %s; %s < %s; %s += (i64)ls_warps()) {\n", name, p->warp,
+                name, print_index(p, loop->extent), name);
+    print_threads(p, loop, name, &p->in_warp);
+    text_puts(p->out, "}\n");
+}
+
 static void print_loop(NestPrinter *p, const NestNode *loop) {
     switch (loop->loop) {
     case LOOP_GRID: print_grid(p, loop); break;
@@ -412,7 +425,7 @@ static void print_loop(NestPrinter *p, const NestNode *loop) {
         if (!p->lane) bug(p->e->compiler, "lanes without items have no text yet");
         print_threads(p, loop, p->lane, &p->in_lane);
         break;
-    case LOOP_WARP: print_threads(p, loop, p->warp, &p->in_warp); break;
+    case LOOP_WARP: print_warps(p, loop); break;
     case LOOP_VECTOR: print_vector(p, loop); break;
     default:
         if (print_is_leaves(p, loop) || print_down(p, loop))
@@ -504,20 +517,6 @@ static void print_arrive(NestPrinter *p, const NestNode *node) {
     print_body(p, node->next);
     p->in_lane = in_lane;
     text_puts(p->out, "}\n");
-}
-
-static void print_barrier(NestPrinter *p, const NestNode *node) {
-    if (node->scope == SCOPE_GRID) bug(p->e->compiler, "a barrier of the grid has no text yet");
-    text_puts(p->out, node->scope == SCOPE_WARP ? "ls_warp_sync();\n" : "ls_barrier();\n");
-}
-
-/* Memory that is wanted soon: in the nearest cache, or not there. */
-static void print_prefetch(NestPrinter *p, const NestNode *node) {
-    text_printf(p->out, "%s(&%s[%s], %s * (i64)sizeof(%s));\n",
-                node->hint == HINT_L2 ? "ls_prefetch_rows" : "ls_prefetch",
-                print_symbol(p, node->array), print_index(p, node->at[0]),
-                print_bracketed(p, print_index(p, node->extent)),
-                type_info[p->nest->symbols[node->array].type].c_name);
 }
 
 /* Omits a row's number of vectors if only this loop uses it: the call takes the row's length. */

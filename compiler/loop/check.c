@@ -517,7 +517,8 @@ static void check_arrive(Checker *c, const NestNode *n, const NestNode *first) {
     needs(c,
           !counted || (is_integer(stored_type(c, n)) && (!alloc || alloc->scope == SCOPE_GLOBAL)),
           "a counter is an integer in memory");
-    needs(c, !of_kinds(c, THREADS), "a block arrives once: outside of its threads' loops");
+    needs(c, !of_kinds(c, n->name ? LANE | VECTOR : THREADS),
+          "a block, or a warp, arrives once: outside of its threads' loops");
     if (n->value) value_varies(c, n->value);
     if (n->name) {
         needs(c, of_kinds(c, GRID) != 0, "an arrival with a name is in a grid loop");

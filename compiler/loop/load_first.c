@@ -3,7 +3,8 @@
  *
  * Needs straight code in the loop, or in a vector loop that is all of it, and no store of the loop
  * to an array that it loads at another element. Keeps the order of what is computed. Changes what
- * is loaded into registers, an element for each iteration. */
+ * is loaded into registers, an element for each iteration. Integers that a load's place is made of,
+ * which no load has given, are computed for the loads and again for the rest. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -40,10 +41,22 @@ static bool is_overwritten(const NestNode *outer, const NestNode *inner, const N
     return false;
 }
 
-/* Whether what the load needs is bound in the body. */
-static bool needs_body(const NestNode *body, const NestNode *load) {
+/* Whether the node is an integer made of what is bound outside of the body, or of such integers
+ * ahead of it. */
+static bool is_place(const Nest *nest, const NestNode *body, const NestNode *let) {
+    if (let->kind != NEST_LET || nest->symbols[let->name].type != TYPE_I64) return false;
+    for (const NestNode *node = body; node != let; node = node->next)
+        if (node->name && nest_value_uses(nest, let->value, node->name) &&
+            !is_place(nest, body, node))
+            return false;
+    return true;
+}
+
+/* Whether what the load needs is bound in the body, and is no integer that may be computed twice.
+ */
+static bool needs_body(const Nest *nest, const NestNode *body, const NestNode *load) {
     for (const NestNode *node = body; node; node = node->next) {
-        if (!node->name) continue;
+        if (!node->name || is_place(nest, body, node)) continue;
         for (size_t i = 0; i < load->at_count; i++)
             if (index_uses(load->at[i], node->name)) return true;
         if (load->where == node->name || load->list == node->name) return true;
@@ -55,7 +68,7 @@ static bool needs_body(const NestNode *body, const NestNode *load) {
 static bool goes_first(const Nest *nest, const NestNode *outer, const NestNode *inner,
                        const NestNode *node) {
     return node->kind == NEST_LOAD && nest->symbols[node->array].kind == NAMED_ARRAY &&
-           !is_overwritten(outer, inner, node) && !needs_body(inner->body, node);
+           !is_overwritten(outer, inner, node) && !needs_body(nest, inner->body, node);
 }
 
 const char *nest_load_first(Nest *nest, SymbolId loop) {
@@ -73,6 +86,7 @@ const char *nest_load_first(Nest *nest, SymbolId loop) {
     bool any = false;
     const size_t dims = inner == outer ? 1 : 2;
     for (const NestNode *node = inner->body; node; node = node->next) {
+        if (is_place(nest, inner->body, node)) nest_add(nest, &moved_end, *node);
         if (!goes_first(nest, outer, inner, node)) {
             nest_add(nest, &rest_end, *node);
             continue;
@@ -128,7 +142,7 @@ const char *nest_load_first(Nest *nest, SymbolId loop) {
             nest_symbol(nest, nest->symbols[inner->name].name, NAMED_LOOP, TYPE_I64);
         loads->body = loads_inner;
     }
-    moved = nest_copy(arena, moved);
+    moved = nest_clone(nest, moved);
     nest_replace(nest, moved, outer->name, index_symbol(arena, loads->name));
     if (inner != outer)
         nest_replace(nest, moved, inner->name, index_symbol(arena, loads_inner->name));

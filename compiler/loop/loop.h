@@ -30,8 +30,9 @@
  *     combine NAME = TREE[I, ...] [count I]      of a fold: its first leaves, the others never come
  *     combine NAME = OP ALLOC[I, ...] count I    the tree over memory, along its first dim
  *     barrier warp | block | grid
- *     arrive [NAME =] COUNTERS[I] of I [by VALUE]   adds VALUE (default 1) to the counter; NAME:
- *                                          whether that makes it I (it is 0 again then). Without
+ *     arrive [NAME =] COUNTERS[I] of I [by VALUE]   a block, or in a warp loop a warp, adds VALUE
+ *                                          (default 1) to the counter; NAME: whether that makes
+ *                                          it I (it is 0 again then). Without
  *                                          NAME, behind a grid loop: only the last block runs the
  *                                          nodes that follow
  *     prefetch ARRAY[{LIST}][I] count I [hint l1|l2|once]    l2: not to the first cache

@@ -92,7 +92,9 @@ static bool tile_row(ItemBuilder *b) {
     if (b->nest->lanes == 1) return items_alone(b, loop);
     const TileNumbers numbers = {.single = b->single, .rows = ROWS, .scattered = true};
     const char *problem = schedule_trees(b->nest, &(*b->row)->body, &numbers);
-    return !problem || items_refuse(b, problem);
+    if (problem) return items_refuse(b, problem);
+    if (!b->single && b->nest->warps == 1) items_short_rows(b);
+    return true;
 }
 
 /* ---- loads ---- */

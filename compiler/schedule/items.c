@@ -145,7 +145,7 @@ static void move_accesses(ItemBuilder *b, NestNode *body, SymbolId array, Index 
     }
 }
 
-static SymbolId global(ItemBuilder *b, const char *name, Type type) {
+SymbolId items_global(ItemBuilder *b, const char *name, Type type) {
     const SymbolId id = nest_symbol(b->nest, name, NAMED_ALLOC, type);
     nest_add(b->nest, &b->globals_end,
              (NestNode){.kind = NEST_ALLOC,
@@ -157,13 +157,12 @@ static SymbolId global(ItemBuilder *b, const char *name, Type type) {
 }
 
 /* Where the one that comes last of so many at the counter goes on. */
-static NestNode **arrive(ItemBuilder *b, NestNode ***end, const char *counters, Index at,
-                         Index of) {
+NestNode **items_arrive(ItemBuilder *b, NestNode ***end, const char *counters, Index at, Index of) {
     const SymbolId last = nest_symbol(b->nest, "is_last", NAMED_VALUE, TYPE_BOOL);
     nest_add(b->nest, end,
              (NestNode){.kind = NEST_ARRIVE,
                         .name = last,
-                        .array = global(b, counters, TYPE_U32),
+                        .array = items_global(b, counters, TYPE_U32),
                         .at = subscript(b, at),
                         .at_count = 1,
                         .extent = of});
@@ -177,7 +176,8 @@ static void combine_groups(ItemBuilder *b, NestNode *rest, NestNode ***end, Inde
     for (NestNode *node = rest; node; node = node->next) {
         if (node->kind != NEST_COMBINE || node->op == OP_NONE) continue;
         const NestSymbol part = nest->symbols[node->array];
-        const SymbolId own = global(b, arena_printf(b->arena, "%s_group", part.name), part.type);
+        const SymbolId own =
+            items_global(b, arena_printf(b->arena, "%s_group", part.name), part.type);
         NestNode *combine = nest_add(nest, end, *node);
         combine->next = NULL;
         combine->name = nest_symbol(b->nest, "group", NAMED_VALUE, part.type);
@@ -302,7 +302,7 @@ static NestNode **arrive_once(ItemBuilder *b, NestNode ***end, Index base, Index
     nest_add(nest, &inside,
              (NestNode){.kind = NEST_ARRIVE,
                         .name = last,
-                        .array = global(b, "arrived", TYPE_U32),
+                        .array = items_global(b, "arrived", TYPE_U32),
                         .at = subscript(b, base),
                         .at_count = 1,
                         .extent = groups,
@@ -314,7 +314,8 @@ static NestNode **arrive_once(ItemBuilder *b, NestNode ***end, Index base, Index
 /* ---- rows of items ---- */
 
 /* What follows the row's tiles, by the last of them. */
-static void build_rest(ItemBuilder *b, NestNode *rest, NestNode ***end, Index group, Index groups) {
+static void build_rest(ItemBuilder *b, NestNode **tile, NestNode *rest, NestNode ***end,
+                       Index group, Index groups) {
     Nest *nest = b->nest;
     const int64_t partition = TILE / nest->warps;
     const Index base = make_less(b->nest, make_symbol(b->nest, b->slot), group);
@@ -326,8 +327,9 @@ static void build_rest(ItemBuilder *b, NestNode *rest, NestNode ***end, Index gr
     }
     const bool flat = nest->lanes == 1 || !b->pairs || TILE % nest->warps ||
                       (index_is_number(b->tiles, &few) && few <= TILE);
+    if (items_one_tile(b, tile, rest, end, group, groups, flat)) return;
     if (flat) {
-        *arrive(b, end, "arrived", base, groups) = rest;
+        *items_arrive(b, end, "arrived", base, groups) = rest;
         return;
     }
     Function *f = nest->values;
@@ -343,12 +345,12 @@ static void build_rest(ItemBuilder *b, NestNode *rest, NestNode ***end, Index gr
         "siblings");
     const Index blocks = nest_ceiling(nest, end, groups, partition, "blocks");
     const Index counted = nest_ceiling(nest, end, b->tiles, TILE, "counted");
-    NestNode **inside = arrive(b, end, "arrived", make_add(b->nest, base, own), siblings);
+    NestNode **inside = items_arrive(b, end, "arrived", make_add(b->nest, base, own), siblings);
     const Index first = make_scale(b->nest, own, TILE);
     const Index count =
         items_bounded(b, &inside, OP_MIN, make_less(b->nest, b->tiles, first), TILE, "parts");
     combine_groups(b, rest, &inside, base, own, count, counted);
-    *arrive(b, &inside, "arrived_blocks", base, blocks) = rest;
+    *items_arrive(b, &inside, "arrived_blocks", base, blocks) = rest;
 }
 
 /* What a row has before its tiles is done for each item; it is stored once. */
@@ -458,7 +460,7 @@ static void build_items(ItemBuilder *b) {
     NestNode *inside = nest_put_index(nest, row->body, row->name, own);
     build_before(b, inside, &end, group);
     NestNode *along = b->along, *rest = along->next;
-    NestNode *tile = nest_put_index(nest, along->body, along->name, group);
+    NestNode *tile = nest_put_index(nest, along->body, along->name, group), **work = end;
     if (nest->warps == 1) /* one for each warp is asked whether it is there anyhow */
         nest_add(nest, &end,
                  (NestNode){
@@ -468,7 +470,7 @@ static void build_items(ItemBuilder *b) {
     while (*end) end = &(*end)->next;
     if (nest->lanes > 1) items_finished(b, &rest, own);
     deal_rest(b, rest);
-    build_rest(b, rest, &end, group, groups);
+    build_rest(b, work, rest, &end, group, groups);
     const Index all = index_multiply(b->arena, row->extent, groups);
     NestNode *items;
     if (step)

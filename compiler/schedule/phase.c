@@ -29,6 +29,30 @@ static AxisSet find_columns(const Plan *plan, uint32_t phase, const PhaseNumbers
     return own->shape == SHAPE_COLUMNS && count ? units[count - 1] : 0;
 }
 
+/* Whether one warp runs the phase, for a segment whose rows or columns are done. */
+static bool is_segment_epilogue(const Plan *plan, uint32_t phase) {
+    for (size_t w = 0; w < plan->grouping_count; w++)
+        for (size_t k = 0; k < plan->groupings[w].count; k++) {
+            const Kernel *kernel = &plan->groupings[w].kernels[k];
+            const uint32_t first = kernel->first + plan_mains(kernel);
+            if (phase >= first && phase < first + kernel->segment_epilogue) return true;
+        }
+    return false;
+}
+
+/* A tile of a chunk of columns by a block, or where that has no form by a warp. */
+static PlainNest *gpu_columns(const Plan *plan, uint32_t phase, const PhaseNumbers *numbers,
+                              const ItemNumbers *items, bool block_memory, Arena *arena,
+                              const char **problem) {
+    ItemNumbers block = *items;
+    block.warps = COLUMN_WARPS;
+    PlainNest *nest = NULL;
+    if (block_memory && !numbers->finished && !numbers->row_fusion &&
+        !is_segment_epilogue(plan, phase))
+        nest = schedule_reduced_columns(plan, phase, &block, arena, problem);
+    return nest ? nest : schedule_columns(plan, phase, items, arena, problem);
+}
+
 PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target,
                           const PhaseNumbers *numbers, Arena *arena, const char **problem) {
     const uint32_t lanes = target->gpu ? 32 : 1;
@@ -65,7 +89,7 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
         if (numbers->portion == PORTION_PANEL)
             return schedule_panel(plan, phase, &items, arena, problem);
         return target->gpu && numbers->portion == PORTION_WHOLE
-                   ? schedule_columns(plan, phase, &items, arena, problem)
+                   ? gpu_columns(plan, phase, numbers, &items, !target->by_address, arena, problem)
                    : schedule_reduced_columns(plan, phase, &items, arena, problem);
     default: return schedule_scan(plan, phase, &scan, arena, problem);
     }

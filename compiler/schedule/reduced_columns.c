@@ -133,7 +133,7 @@ static void count_parts(ColumnsBuilder *b, NestNode ***end) {
 static void find_complete(ColumnsBuilder *b, NestNode ***end, SymbolId room) {
     ColumnTile *tile = &b->tile;
     Nest *nest = b->nest;
-    const SymbolId last = nest_symbol(b->nest, "last", NAMED_VALUE, TYPE_BOOL);
+    const SymbolId last = nest_symbol(b->nest, "is_last", NAMED_VALUE, TYPE_BOOL);
     NestNode *arrives = NULL, **inside = &arrives;
     nest_add(nest, &inside,
              (NestNode){.kind = NEST_ARRIVE,
@@ -259,6 +259,18 @@ static void finish_item(ColumnsBuilder *b, NestNode ***end, Index outer) {
     nest_add(nest, end, (NestNode){.kind = NEST_WHEN, .where = complete, .body = rest});
 }
 
+/* A tile by all warps of a block; what follows it by the first of them. */
+static void block_item(ColumnsBuilder *b, NestNode ***end, Index outer) {
+    Nest *nest = b->nest;
+    NestNode *first = NULL, **inside = &first;
+    const SymbolId w = make_loop_name(nest, "w");
+    column_block(&b->tile, end, &inside);
+    finish_item(b, &inside, outer);
+    first =
+        nest_only_where(nest, make_less(nest, make_number(nest, 1), make_symbol(nest, w)), first);
+    make_append(end, nest_around(nest, LOOP_WARP, w, make_number(nest, nest->warps), first));
+}
+
 /* One item of a tensor, or of all, at a place among all. */
 static NestNode *one_item(ColumnsBuilder *b, Index item, Index place) {
     static const char *const parts[] = {"strip", "tile"};
@@ -301,9 +313,12 @@ static NestNode *one_item(ColumnsBuilder *b, Index item, Index place) {
             tile, &b->values, part,
             make_add(nest, make_times(nest, outer, tile->columns->extent), tile->first_column),
             &inside);
-    else
+    else if (nest->warps == 1)
         column_tile(tile, &inside);
-    finish_item(b, &inside, outer);
+    if (nest->warps > 1)
+        block_item(b, &inside, outer);
+    else
+        finish_item(b, &inside, outer);
     return body;
 }
 
@@ -392,6 +407,34 @@ static void build(ColumnsBuilder *b) {
     nest->body = b->globals;
 }
 
+/* Whether a block takes a tile at once, if it is to. */
+static bool suits_block(ColumnsBuilder *b) {
+    enum { FEW_ROWS = 64, BYTES_MAX = 8 << 10 };
+    int64_t rows;
+    if (b->nest->warps == 1) return true;
+    if (!b->tile.tree_count) return refuse(b, "it reduces nothing");
+    if (index_is_number(b->items->max, &rows) && rows <= FEW_ROWS)
+        return refuse(b, "a column has too few rows for all warps of a block");
+    if (column_block_bytes(&b->tile) > BYTES_MAX)
+        return refuse(b, "its trees take too much shared memory");
+    for (const NestNode *node = b->nest->body; node; node = node->next)
+        if (node->kind == NEST_ARRIVE) return refuse(b, "more follows when all blocks are done");
+    return true;
+}
+
+/* Loads of eight rows go ahead of their uses; shared memory is free for the next item. */
+static void finish_block(ColumnsBuilder *b, int64_t load_bytes) {
+    Nest *nest = b->nest;
+    const SymbolId count = (SymbolId)nest->symbol_count;
+    for (SymbolId i = 1; i < count; i++) {
+        NestNode **place = nest_find(&nest->body, i);
+        if (place && (*place)->kind == NEST_LOOP && (*place)->loop == LOOP_UNROLLED &&
+            !nest_has((*place)->body, NEST_LOOP))
+            items_jam(b->items, *place, column_block_loads(&b->tile, load_bytes));
+    }
+    nest_guard_reuse(nest);
+}
+
 PlainNest *schedule_reduced_columns(const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
                                     Arena *arena, const char **problem) {
     ItemBuilder items;
@@ -406,6 +449,10 @@ PlainNest *schedule_reduced_columns(const Plan *plan, uint32_t phase, const Item
                           .nest = items.nest,
                           .arena = arena,
                           .finish = numbers->portion == PORTION_FINISH};
-    if (column_take(&b->tile)) build(b);
+    if (numbers->warps > 1) items.plain->item_length = TILE;
+    if (column_take(&b->tile) && suits_block(b)) {
+        build(b);
+        if (numbers->warps > 1) finish_block(b, numbers->load_bytes);
+    }
     return items_end(&items, problem);
 }

@@ -344,6 +344,18 @@ bool items_refuse(ItemBuilder *b, const char *problem); /* the first reason coun
 Index items_bounded(ItemBuilder *b, NestNode ***end, Op op, Index x, int64_t bound,
                     const char *name);
 size_t items_count_loops(const Function *f, AxisSet axes);
+/* Memory with an element for each item, in front of the nest; where the last of so many at a
+ * counter goes on. */
+SymbolId items_global(ItemBuilder *b, const char *name, Type type);
+NestNode **items_arrive(ItemBuilder *b, NestNode ***end, const char *counters, Index at, Index of);
+/* one_tile.c: what follows a row by whoever comes last, or where the row is one item by that item
+ * alone, without memory of all blocks; `tile` is where the nodes of a tile stand. False: the nest
+ * has no such form and is as it was. */
+bool items_one_tile(ItemBuilder *b, NestNode **tile, NestNode *rest, NestNode ***end, Index group,
+                    Index groups, bool flat);
+/* Loop versioning: a tile whose row has no more than 256 elements from there on takes two rows of
+ * 128 instead of eight. */
+void items_short_rows(ItemBuilder *b);
 /* Finds b->most, the largest length of any row, from the length that the row's loop has: the last
  * block of a row may be shorter. False: rows differ for another reason. */
 bool items_find_max(ItemBuilder *b, const NestNode *row, const NestNode *traversal);
@@ -442,6 +454,14 @@ NestNode *column_nodes(ColumnTile *b, NestNode *nodes, Index c, bool stores);
 void column_loop(ColumnTile *b, NestNode ***end, LoopKind kind, SymbolId name, Index extent,
                  NestNode *body);
 void column_across(ColumnTile *b, NestNode ***end, SymbolId c, NestNode *body);
+/* block_columns.c: the same for a block of 16 warps, the totals for its first warp, which goes on
+ * at *first_warp; the bytes of shared memory that this takes. */
+enum { COLUMN_WARPS = 16 };
+void column_block(ColumnTile *b, NestNode ***end, NestNode ***first_warp);
+int64_t column_block_bytes(const ColumnTile *b);
+/* The bytes of loads that a thread issues together: twice the budget of what is the column's own;
+ * what all lanes load alike, of the row, counts for registers alone. */
+int64_t column_block_loads(const ColumnTile *b, int64_t load_bytes);
 /* Adds the memory for the value of each tree and column. */
 void column_open_totals(ColumnTile *b, NestNode ***end);
 

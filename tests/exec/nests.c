@@ -313,13 +313,24 @@ static bool is_of_strips(const Plan *plan, uint32_t phase) {
     return false;
 }
 
+/* Down columns by warps, or where they are of an odd number by a block, if it has that form. */
+static PlainNest *schedule_down(const Plan *plan, uint32_t phase, const UnitNumbers *n,
+                                Arena *arena, const char **problem) {
+    const ItemNumbers columns = {
+        .warps = n->warps, .lanes = n->lanes, .width = n->width, .chunk = 64};
+    const ItemNumbers block = {
+        .warps = COLUMN_WARPS, .lanes = n->lanes, .width = 1, .load_bytes = 32, .chunk = n->lanes};
+    PlainNest *nest = NULL;
+    if (n->lanes == 1) return schedule_reduced_columns(plan, phase, &columns, arena, problem);
+    if (n->warps % 2) nest = schedule_reduced_columns(plan, phase, &block, arena, problem);
+    return nest ? nest : schedule_columns(plan, phase, &columns, arena, problem);
+}
+
 /* NULL, with *problem NULL too where no schedule is for the phase's shape. */
 static PlainNest *schedule_unit(const Plan *plan, uint32_t phase, const UnitNumbers *n,
                                 Portion portion, Arena *arena, const char **problem) {
     const ScanNumbers scan = {
         .warps = n->warps, .lanes = n->lanes, .width = n->width, .columns = 64};
-    const ItemNumbers columns = {
-        .warps = n->warps, .lanes = n->lanes, .width = n->width, .chunk = 64};
     const ItemNumbers combine = {.warps = n->warps,
                                  .lanes = n->lanes,
                                  .width = n->lanes > 1 ? 4 : 16,
@@ -341,9 +352,7 @@ static PlainNest *schedule_unit(const Plan *plan, uint32_t phase, const UnitNumb
     switch (plan->phases[phase].shape) {
     case SHAPE_ROWS: return schedule_combine(plan, phase, &combine, arena, problem);
     case SHAPE_SCAN: return schedule_scan(plan, phase, &scan, arena, problem);
-    case SHAPE_COLUMNS:
-        return n->lanes > 1 ? schedule_columns(plan, phase, &columns, arena, problem)
-                            : schedule_reduced_columns(plan, phase, &columns, arena, problem);
+    case SHAPE_COLUMNS: return schedule_down(plan, phase, n, arena, problem);
     default: return NULL;
     }
 }
