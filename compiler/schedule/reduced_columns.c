@@ -430,7 +430,7 @@ static void finish_block(ColumnsBuilder *b, int64_t load_bytes) {
         NestNode **place = nest_find(&nest->body, i);
         if (place && (*place)->kind == NEST_LOOP && (*place)->loop == LOOP_UNROLLED &&
             !nest_has((*place)->body, NEST_LOOP))
-            items_jam(b->items, *place, column_block_loads(&b->tile, load_bytes));
+            schedule_jam(b->nest, *place, column_block_loads(&b->tile, load_bytes), false);
     }
     nest_guard_reuse(nest);
 }
