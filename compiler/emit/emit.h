@@ -433,6 +433,7 @@ void print_last(NestPrinter *p, const NestNode *arrive);
 const char *print_combined(NestPrinter *p, const NestNode *combine, const char *kind);
 
 /* nest_tree.c */
+const char *print_own_lane(NestPrinter *p, const NestNode *loop); /* its index, in text */
 void print_fold(NestPrinter *p, const NestNode *fold);
 bool print_is_quick(const NestNode *fold); /* it is a min or max of numbers */
 void print_tree(NestPrinter *p, const NestNode *tree);
@@ -456,6 +457,11 @@ bool print_is_batch(const NestPrinter *p, const NestNode *rows);
 bool print_defines(const NestNode *body, SymbolId symbol);
 /* nest_adjacent.c: a load of adjacent elements, ahead of the vector loop. */
 void print_adjacent(NestPrinter *p, const NestNode *loop, const NestNode *load);
+/* Of a vector loop: its elements, the word for them in names of types and functions, and in those
+ * of accesses under a limit, which a test may have found to be all of the vectors or none. */
+uint32_t print_width(const NestNode *loop);
+const char *print_span(const NestNode *loop);
+const char *print_limited(const NestNode *loop, bool whole);
 
 /* nest_access.c */
 uint32_t print_array_of(const NestPrinter *p, SymbolId symbol);

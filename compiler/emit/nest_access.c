@@ -52,10 +52,6 @@ static const char *table_text(NestPrinter *p, const NestNode *node) {
 
 /* ---- neighbours ---- */
 
-static const char *span_name(const NestPrinter *p) {
-    return p->nest->width == 8 ? "vec8" : "vec4";
-}
-
 bool print_defines(const NestNode *body, SymbolId symbol) {
     for (const NestNode *node = body; node; node = node->next)
         if (node->name == symbol || print_defines(node->body, symbol) ||
@@ -83,8 +79,7 @@ static bool is_aligned(Index at, const NestNode *loop, uint32_t width) {
 /* Whether the limit leaves the first so many of a vector's elements. */
 static bool has_packet_limit(NestPrinter *p, const NestNode *loop, const NestNode *node) {
     int64_t step;
-    return p->nest->width == 4 && !node->pad && !p->allocs[node->array] &&
-           !varies(loop, node->limit) &&
+    return !node->pad && !p->allocs[node->array] && !varies(loop, node->limit) &&
            index_is_number(index_coefficient(p->arena, node->limit, loop->name), &step) &&
            step == -1;
 }
@@ -117,11 +112,12 @@ static const char *tests_text(NestPrinter *p, const Tests *tests) {
 
 /* Adds under what the index is a multiple of the vector at the loop's first iteration, whatever
  * else it is made of; false: that cannot be known. */
-static bool add_multiples(NestPrinter *p, const NestNode *loop, Index index, Tests *tests) {
+static bool add_multiples(NestPrinter *p, const NestNode *loop, uint32_t width, Index index,
+                          Tests *tests) {
     for (size_t t = 0; t < index.count; t++) {
         const IndexTerm *term = &index.terms[t];
         Text product = text_open(p->arena);
-        if (term->factor % p->nest->width == 0) continue;
+        if (term->factor % width == 0) continue;
         if (term->count == 1 && term->symbols[0] == loop->name) continue;
         for (uint32_t k = 0; k < term->count; k++)
             if (p->nest->symbols[term->symbols[k]].kind == NAMED_SIZE)
@@ -130,26 +126,32 @@ static bool add_multiples(NestPrinter *p, const NestNode *loop, Index index, Tes
         if (!product.size) return false;
         const int64_t factor = term->factor < 0 ? -term->factor : term->factor;
         if (factor != 1) text_printf(&product, " * %lld", (long long)factor);
-        add_test(p, tests, arena_printf(p->arena, "%s %% %u == 0", product.data, p->nest->width));
+        add_test(p, tests, arena_printf(p->arena, "%s %% %u == 0", product.data, width));
     }
     return true;
 }
 
-/* Under what vectors that the node accesses lie on their boundary. */
+/* Under what vectors that the node accesses lie on their boundary; and, of eight elements, under
+ * what halves of them do. */
 static const char *aligned_text(NestPrinter *p, const NestNode *loop, const NestNode *node) {
-    Tests tests = {0};
-    return add_multiples(p, loop, node->at[0], &tests) ? tests_text(p, &tests) : "0";
+    Tests tests = {0}, halves = {0};
+    const uint32_t width = print_width(loop);
+    const char *whole =
+        add_multiples(p, loop, width, node->at[0], &tests) ? tests_text(p, &tests) : "0";
+    if (width == 4) return whole;
+    return arena_printf(
+        p->arena, "%s, %s", whole,
+        add_multiples(p, loop, width / 2, node->at[0], &halves) ? tests_text(p, &halves) : "0");
 }
 
 /* Whether the node accesses a vector as one: arrays of contiguous elements begin on a multiple. */
 static bool is_packet(NestPrinter *p, const NestNode *loop, const NestNode *node) {
-    const uint32_t width = p->nest->width;
-    const Type type = p->nest->symbols[node->array].type;
+    const uint32_t width = print_width(loop);
     int64_t step;
     if (loop->loop != LOOP_VECTOR || p->e->layout != LS_LAYOUT_DENSE) return false;
     if (node->has_limit && !has_packet_limit(p, loop, node)) return false;
     if ((node->kind != NEST_LOAD && node->kind != NEST_STORE) || node->at_count != 1) return false;
-    if ((width != 4 && width != 8) || (width == 8 && type_info[type].size > 2)) return false;
+    if (width != 4 && width != 8) return false;
     if (node->where && (node->kind == NEST_LOAD || print_defines(loop->body, node->where)))
         return false;
     if (node->list && print_defines(loop->body, node->list)) return false;
@@ -164,9 +166,9 @@ static Index first_of(NestPrinter *p, const NestNode *loop, Index at) {
     return index_replace(p->arena, at, loop->name, (Index){NULL, 0});
 }
 
-static const char *packet_name(NestPrinter *p, const NestNode *node) {
+static const char *packet_name(NestPrinter *p, const NestNode *loop, const NestNode *node) {
     const char *name = p->nest->symbols[node->array].name;
-    return names_nest(p->e, arena_printf(p->arena, "%s_%s", name, span_name(p)));
+    return names_nest(p->e, arena_printf(p->arena, "%s_%s", name, print_span(loop)));
 }
 
 void print_open_vector(NestPrinter *p, const NestNode *loop) {
@@ -175,15 +177,15 @@ void print_open_vector(NestPrinter *p, const NestNode *loop) {
             print_adjacent(p, loop, node);
             continue;
         }
-        const char *type = storage(p, node->array), *name = packet_name(p, node);
-        text_printf(p->out, "ls_%s_%s %s", span_name(p), type, name);
+        const char *type = storage(p, node->array), *name = packet_name(p, loop, node);
+        text_printf(p->out, "ls_%s_%s %s", print_span(loop), type, name);
         if (node->kind == NEST_LOAD) {
             const char *at = print_index(p, first_of(p, loop, node->at[0]));
-            const char *form = !node->has_limit ? span_name(p) : p->whole ? "all" : "some";
+            const char *form = !node->has_limit ? print_span(loop) : print_limited(loop, p->whole);
             text_printf(p->out, " = ls_load_%s_%s(%s, %s", form, type, data_text(p, node), at);
             if (node->has_limit)
                 text_printf(p->out, ", %s", print_index(p, first_of(p, loop, node->limit)));
-            if (node->has_limit && *form == 's')
+            if (node->has_limit && !p->whole)
                 text_printf(p->out, ", %s", aligned_text(p, loop, node));
             text_puts(p->out, ")");
             p->packet[node->name] = name;
@@ -202,10 +204,11 @@ void print_close_vector(NestPrinter *p, const NestNode *loop) {
         const char *at = print_index(p, first_of(p, loop, node->at[0]));
         const char *data = data_text(p, node), *packet = print_packet_of(p, node);
         if (!node->has_limit)
-            text_printf(p->out, "ls_store_%s_%s(%s, %s, %s);\n", span_name(p), type, data, at,
+            text_printf(p->out, "ls_store_%s_%s(%s, %s, %s);\n", print_span(loop), type, data, at,
                         packet);
         else
-            text_printf(p->out, "ls_store_some_%s(%s, %s, %s, %s, %s);\n", type, data, at,
+            text_printf(p->out, "ls_store_some_%s%s(%s, %s, %s, %s, %s);\n",
+                        print_width(loop) == 8 ? "vec8_" : "", type, data, at,
                         print_index(p, first_of(p, loop, node->limit)), aligned_text(p, loop, node),
                         packet);
     }
@@ -216,7 +219,7 @@ static const char *beyond_text(NestPrinter *p, const NestNode *loop, Index limit
     const NestNode *vector = loop->body;
     Arena *arena = p->arena;
     int64_t extent, step;
-    limit = index_replace(arena, limit, vector->name, index_number(arena, p->nest->width - 1));
+    limit = index_replace(arena, limit, vector->name, index_number(arena, print_width(vector) - 1));
     if (!index_is_number(loop->extent, &extent) || varies(loop, limit) ||
         !index_is_number(index_coefficient(arena, limit, loop->name), &step) || step > 0)
         return NULL;
@@ -228,7 +231,7 @@ static const char *beyond_text(NestPrinter *p, const NestNode *loop, Index limit
  * last one; false: neither can be known. */
 static bool add_within(NestPrinter *p, const NestNode *loop, Index limit, Tests *all) {
     Tests own = {0};
-    const bool known = add_multiples(p, loop->body, limit, &own);
+    const bool known = add_multiples(p, loop->body, print_width(loop->body), limit, &own);
     bool there = known;
     for (size_t i = 0; i < own.count; i++) there &= has_test(all, own.texts[i]);
     if (there) return true;
@@ -252,7 +255,8 @@ const char *print_whole_if(NestPrinter *p, const NestNode *loop) {
     for (const NestNode *node = vector->body; node; node = node->next) {
         if (node->kind == NEST_STORE && p->allocs[node->array]) continue;
         if (node->kind != NEST_LOAD || !node->has_limit || !is_packet(p, vector, node)) return NULL;
-        if (!add_multiples(p, vector, node->at[0], &all) || !add_within(p, loop, node->limit, &all))
+        if (!add_multiples(p, vector, print_width(vector), node->at[0], &all) ||
+            !add_within(p, loop, node->limit, &all))
             return NULL;
     }
     return tests_text(p, &all);

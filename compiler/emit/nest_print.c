@@ -255,8 +255,8 @@ static void print_vector(NestPrinter *p, const NestNode *loop) {
     p->vector = loop->name;
     print_open_vector(p, loop);
     print_draws(p, loop, "4");
-    text_printf(p->out, "LS_UNROLL\nfor (int %s = 0; %s < %u; %s++) {\n", name, name,
-                p->nest->width, name);
+    text_printf(p->out, "LS_UNROLL\nfor (int %s = 0; %s < %s; %s++) {\n", name, name,
+                print_index(p, loop->extent), name);
     print_body(p, loop->body);
     text_puts(p->out, "}\n");
     print_close_vector(p, loop);
@@ -408,10 +408,7 @@ static void print_threads(NestPrinter *p, const NestNode *loop, const char *own,
 static void print_loop(NestPrinter *p, const NestNode *loop) {
     switch (loop->loop) {
     case LOOP_GRID: print_grid(p, loop); break;
-    case LOOP_LANE:
-        if (!p->lane) bug(p->e->compiler, "lanes without items have no text yet");
-        print_threads(p, loop, p->lane, &p->in_lane);
-        break;
+    case LOOP_LANE: print_threads(p, loop, print_own_lane(p, loop), &p->in_lane); break;
     case LOOP_WARP: print_threads(p, loop, p->warp, &p->in_warp); break;
     case LOOP_VECTOR: print_vector(p, loop); break;
     default:
