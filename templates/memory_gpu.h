@@ -191,6 +191,10 @@ LS_FN int ls_last_block(u32 *counter) {
         if (left > 0) four = ls_load_vec4_##storage(data, index);                             \
         return four;                                                                          \
     }                                                                                         \
+    LS_FN void ls_store_all_##storage(storage *data, i64 index, i64 left,                     \
+                                      const ls_vec4_##storage &four) {                        \
+        if (left > 0) ls_store_vec4_##storage(data, index, four);                             \
+    }                                                                                         \
     LS_FN ls_vec4_##storage ls_load_some_##storage(const storage *data, i64 index, i64 left,  \
                                                    int aligned) {                             \
         if (LS_LOOSE && left >= 4) return ls_load_loose_##storage(data, index);               \
@@ -234,6 +238,10 @@ LS_FN int ls_last_block(u32 *counter) {
         ls_vec8_##storage eight = {};                                                              \
         if (left > 0) eight = ls_load_vec8_##storage(data, index);                                 \
         return eight;                                                                              \
+    }                                                                                              \
+    LS_FN void ls_store_all_vec8_##storage(storage *data, i64 index, i64 left,                     \
+                                           const ls_vec8_##storage &eight) {                       \
+        if (left > 0) ls_store_vec8_##storage(data, index, eight);                                 \
     }                                                                                              \
     LS_FN ls_vec8_##storage ls_load_some_vec8_##storage(const storage *data, i64 index, i64 left,  \
                                                         int aligned, int halves) {                 \

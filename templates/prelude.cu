@@ -29,12 +29,15 @@ typedef u8 e4m3, e5m2;
 #define LS_FN static __device__ __forceinline__
 #define LS_KERNEL extern "C" __global__ void
 /* LS_BLOCKS: how many blocks of 256 a multiprocessor shall hold at least. Where it is not told, ptxas
- * aims at a full one, and spills for it. */
+ * aims at a full one, and spills for it. Of
+ * small blocks, whose warps wait for each other, it shall hold 640 threads, or 512. */
 #ifndef LS_BLOCKS
 #define LS_BLOCKS 2
 #endif
 #define LS_THREADS(count)                                                                          \
-    __launch_bounds__(count, (count) < 256 * LS_BLOCKS ? 256 * LS_BLOCKS / (count) : 1)
+    __launch_bounds__(count, (count) <= 128               ? (LS_BLOCKS > 1 ? 640 : 512) / (count)  \
+                             : (count) < 256 * LS_BLOCKS ? 256 * LS_BLOCKS / (count)               \
+                                                         : 1)
 #define LS_THREADS_ALONE(count) __launch_bounds__(count, 1)
 #define LS_SHARED __shared__
 #define LS_RESTRICT __restrict__

@@ -379,11 +379,13 @@ typedef struct NestPrinter {
     StoredPacket *stored;
     size_t stored_count, stored_capacity;
     const char *lane, *warp;
-    bool in_warp, in_lane;         /* of such a loop */
-    const Kernel *kernel;          /* that the nest is of; NULL: of a phase */
-    bool guarded;                  /* inside of a test that an out is there */
-    bool whole;                    /* every vector at hand is aligned and within its limit */
-    SymbolId tensor;               /* of a list: the tensor that the pointers are of */
+    bool in_warp, in_lane;       /* of such a loop */
+    const Kernel *kernel;        /* that the nest is of; NULL: of a phase */
+    bool guarded;                /* inside of a test that an out is there */
+    bool whole;                  /* every vector at hand is aligned and within its limit */
+    const NestNode *vector_loop; /* the one at hand, or the last one */
+    bool whole_vectors; /* every vector with a limit is aligned, and ahead of it or beyond it */
+    SymbolId tensor;    /* of a list: the tensor that the pointers are of */
     SymbolId vector, run, columns; /* the innermost loops at hand */
     bool non_temporal, non_temporal_off;
     bool *is_vector; /* by symbol: it is a vector of the C compiler, of neighbouring elements */
@@ -463,7 +465,19 @@ uint32_t print_width(const NestNode *loop);
 const char *print_span(const NestNode *loop);
 const char *print_limited(const NestNode *loop, bool whole);
 
-/* nest_access.c */
+/* nest_whole.c: under what vectors that the node accesses lie on their boundary, and, of eight
+ * elements, under what halves of them do. */
+const char *print_aligned(NestPrinter *p, const NestNode *loop, const NestNode *node);
+/* Opens a test that all vectors of a row are whole, false: there is none; its other branch. Of an
+ * element of a vector: where that is whole, the limit of its first one. */
+bool print_open_whole(NestPrinter *p, const NestNode *body);
+void print_else_whole(NestPrinter *p);
+Index print_limit(NestPrinter *p, Index limit);
+
+/* nest_access.c: under what the index is a multiple of so many at the vector loop's first element,
+ * NULL: that cannot be known; whether the node accesses a vector as one. */
+const char *print_multiples(NestPrinter *p, const NestNode *loop, uint32_t width, Index index);
+bool print_is_packet(NestPrinter *p, const NestNode *loop, const NestNode *node);
 uint32_t print_array_of(const NestPrinter *p, SymbolId symbol);
 void print_open_vector(NestPrinter *p, const NestNode *loop);
 void print_close_vector(NestPrinter *p, const NestNode *loop);

@@ -131,21 +131,13 @@ static bool add_multiples(NestPrinter *p, const NestNode *loop, uint32_t width, 
     return true;
 }
 
-/* Under what vectors that the node accesses lie on their boundary; and, of eight elements, under
- * what halves of them do. */
-static const char *aligned_text(NestPrinter *p, const NestNode *loop, const NestNode *node) {
-    Tests tests = {0}, halves = {0};
-    const uint32_t width = print_width(loop);
-    const char *whole =
-        add_multiples(p, loop, width, node->at[0], &tests) ? tests_text(p, &tests) : "0";
-    if (width == 4) return whole;
-    return arena_printf(
-        p->arena, "%s, %s", whole,
-        add_multiples(p, loop, width / 2, node->at[0], &halves) ? tests_text(p, &halves) : "0");
+const char *print_multiples(NestPrinter *p, const NestNode *loop, uint32_t width, Index index) {
+    Tests tests = {0};
+    return add_multiples(p, loop, width, index, &tests) ? tests_text(p, &tests) : NULL;
 }
 
-/* Whether the node accesses a vector as one: arrays of contiguous elements begin on a multiple. */
-static bool is_packet(NestPrinter *p, const NestNode *loop, const NestNode *node) {
+/* Arrays of contiguous elements begin on a multiple. */
+bool print_is_packet(NestPrinter *p, const NestNode *loop, const NestNode *node) {
     const uint32_t width = print_width(loop);
     int64_t step;
     if (loop->loop != LOOP_VECTOR || p->e->layout != LS_LAYOUT_DENSE) return false;
@@ -173,7 +165,7 @@ static const char *packet_name(NestPrinter *p, const NestNode *loop, const NestN
 
 void print_open_vector(NestPrinter *p, const NestNode *loop) {
     for (NestNode *node = loop->body; node; node = node->next) {
-        if (!is_packet(p, loop, node)) {
+        if (!print_is_packet(p, loop, node)) {
             print_adjacent(p, loop, node);
             continue;
         }
@@ -181,12 +173,13 @@ void print_open_vector(NestPrinter *p, const NestNode *loop) {
         text_printf(p->out, "ls_%s_%s %s", print_span(loop), type, name);
         if (node->kind == NEST_LOAD) {
             const char *at = print_index(p, first_of(p, loop, node->at[0]));
-            const char *form = !node->has_limit ? print_span(loop) : print_limited(loop, p->whole);
+            const bool whole = p->whole || p->whole_vectors;
+            const char *form = !node->has_limit ? print_span(loop) : print_limited(loop, whole);
             text_printf(p->out, " = ls_load_%s_%s(%s, %s", form, type, data_text(p, node), at);
             if (node->has_limit)
                 text_printf(p->out, ", %s", print_index(p, first_of(p, loop, node->limit)));
-            if (node->has_limit && !p->whole)
-                text_printf(p->out, ", %s", aligned_text(p, loop, node));
+            if (node->has_limit && !whole)
+                text_printf(p->out, ", %s", print_aligned(p, loop, node));
             text_puts(p->out, ")");
             p->packet[node->name] = name;
         } else {
@@ -198,19 +191,19 @@ void print_open_vector(NestPrinter *p, const NestNode *loop) {
 
 void print_close_vector(NestPrinter *p, const NestNode *loop) {
     for (NestNode *node = loop->body; node; node = node->next) {
-        if (node->kind != NEST_STORE || !is_packet(p, loop, node)) continue;
+        if (node->kind != NEST_STORE || !print_is_packet(p, loop, node)) continue;
         const char *type = storage(p, node->array);
         if (node->where) text_printf(p->out, "if (%s) ", print_symbol(p, node->where));
         const char *at = print_index(p, first_of(p, loop, node->at[0]));
         const char *data = data_text(p, node), *packet = print_packet_of(p, node);
-        if (!node->has_limit)
-            text_printf(p->out, "ls_store_%s_%s(%s, %s, %s);\n", print_span(loop), type, data, at,
-                        packet);
-        else
-            text_printf(p->out, "ls_store_some_%s%s(%s, %s, %s, %s, %s);\n",
-                        print_width(loop) == 8 ? "vec8_" : "", type, data, at,
-                        print_index(p, first_of(p, loop, node->limit)), aligned_text(p, loop, node),
-                        packet);
+        const char *form = print_limited(loop, p->whole_vectors);
+        if (!node->has_limit) form = print_span(loop);
+        text_printf(p->out, "ls_store_%s_%s(%s, %s, ", form, type, data, at);
+        if (node->has_limit)
+            text_printf(p->out, "%s, ", print_index(p, first_of(p, loop, node->limit)));
+        if (node->has_limit && !p->whole_vectors)
+            text_printf(p->out, "%s, ", print_aligned(p, loop, node));
+        text_printf(p->out, "%s);\n", packet);
     }
 }
 
@@ -250,11 +243,13 @@ static bool add_within(NestPrinter *p, const NestNode *loop, Index limit, Tests 
 const char *print_whole_if(NestPrinter *p, const NestNode *loop) {
     const NestNode *vector = loop->body;
     Tests all = {0};
-    if (loop->loop != LOOP_UNROLLED || !vector || vector->next || vector->loop != LOOP_VECTOR)
+    if (loop->loop != LOOP_UNROLLED || !vector || vector->next || vector->loop != LOOP_VECTOR ||
+        p->whole_vectors)
         return NULL;
     for (const NestNode *node = vector->body; node; node = node->next) {
         if (node->kind == NEST_STORE && p->allocs[node->array]) continue;
-        if (node->kind != NEST_LOAD || !node->has_limit || !is_packet(p, vector, node)) return NULL;
+        if (node->kind != NEST_LOAD || !node->has_limit || !print_is_packet(p, vector, node))
+            return NULL;
         if (!add_multiples(p, vector, print_width(vector), node->at[0], &all) ||
             !add_within(p, loop, node->limit, &all))
             return NULL;
@@ -499,7 +494,8 @@ const char *print_condition(NestPrinter *p, const NestNode *node) {
     const NestNode *alloc = p->allocs[node->array];
     if (node->where) text_puts(&text, print_symbol(p, node->where));
     if (node->has_limit && !(alloc && alloc->scope == SCOPE_REGISTER)) /* nobody else has those */
-        text_printf(&text, "%s%s > 0", text.size ? " && " : "", print_index(p, node->limit));
+        text_printf(&text, "%s%s > 0", text.size ? " && " : "",
+                    print_index(p, print_limit(p, node->limit)));
     return text.data;
 }
 

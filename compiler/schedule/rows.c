@@ -179,11 +179,26 @@ static uint32_t find_width(const RowBuilder *b, const NestNode *rows) {
     return kept && size && ACCESS / size >= TIMES * least ? TIMES * least : least;
 }
 
-static void load_all_first(RowBuilder *b) {
+/* Whether the loop loads several elements at each of its iterations that are the same for all rows,
+ * and none of the row: these are near, and together would take the registers of other warps. */
+static bool loads_weights(const Nest *nest, const NestNode *loop, SymbolId row) {
+    const NestNode *vector = loop->body;
+    size_t count = 0;
+    if (!vector || vector->kind != NEST_LOOP) return false;
+    for (const NestNode *node = vector->body; node; node = node->next) {
+        if (node->kind != NEST_LOAD || nest->symbols[node->array].kind != NAMED_ARRAY) continue;
+        if (index_uses(node->at[0], row)) return false;
+        count++;
+    }
+    return count > 1;
+}
+
+static void load_all_first(RowBuilder *b, SymbolId row) {
     const SymbolId count = (SymbolId)b->nest->symbol_count;
     for (SymbolId s = 1; s < count; s++) {
         NestNode **place = nest_find(&b->nest->body, s);
-        if (place && (*place)->kind == NEST_LOOP && (*place)->loop == LOOP_UNROLLED)
+        if (place && (*place)->kind == NEST_LOOP && (*place)->loop == LOOP_UNROLLED &&
+            !loads_weights(b->nest, *place, row))
             nest_load_first(b->nest, s);
     }
 }
@@ -256,7 +271,7 @@ static void build(RowBuilder *b, const Plan *plan, const Kernel *kernel) {
     nest_sweep(b->nest);
     place_trees(b, false, b->numbers->rows ? SCOPE_REGISTER : SCOPE_SHARED);
     if (b->problem) return;
-    if (b->numbers->first) load_all_first(b);
+    if (b->numbers->first) load_all_first(b, row);
     order_phases(b, plan, kernel, row);
     if (!b->numbers->rows)
         nest_guard_reuse(b->nest);
