@@ -47,7 +47,8 @@ static void look_at(Whole *w, const NestNode *body) {
         for (const NestNode *node = loop->body; node; node = node->next) {
             if (!node->has_limit) continue;
             const char *limit = print_multiples(w->p, loop, print_width(loop), node->limit);
-            const bool packet = print_is_packet(w->p, loop, node);
+            const bool packet = w->p->nest->symbols[node->array].kind == NAMED_ARRAY &&
+                                print_is_packet(w->p, loop, node);
             if (limit || packet) add(w, limit);
             if (packet) add(w, print_multiples(w->p, loop, print_width(loop), node->at[0]));
             w->any |= packet;
