@@ -468,6 +468,8 @@ const char *print_limited(const NestNode *loop, bool whole);
 /* nest_whole.c: under what vectors that the node accesses lie on their boundary, and, of eight
  * elements, under what halves of them do. */
 const char *print_aligned(NestPrinter *p, const NestNode *loop, const NestNode *node);
+/* Whether each row of a GPU's kernel is loaded once, to registers. */
+bool print_is_kept(const Nest *nest, const PlainNest *plain);
 /* Opens a test that all vectors of a row are whole, false: there is none; its other branch. Of an
  * element of a vector: where that is whole, the limit of its first one. */
 bool print_open_whole(NestPrinter *p, const NestNode *body);

@@ -670,7 +670,7 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
                 name, e->arguments, plain->panel[0] ? "LS_PANEL_PART, " : "");
     for (int i = 0; i <= PANEL_PART && plain->panel[0]; i++) names_made(e, block_panel[i]);
     spell_sizes(&p);
-    const bool shared = nest->warps > 1 && !plain->along_count;
+    const bool shared = nest->warps > 1 && !print_is_kept(nest, plain);
     if (nest->lanes > 1 && (shared || nest->width == 1 || plain->items[0])) declare_lane(&p, NULL);
     if (nest->warps > 1) {
         p.warp = names_made(e, "own_warp");

@@ -64,8 +64,13 @@ Index print_limit(NestPrinter *p, Index limit) {
     return index_replace(p->arena, limit, loop->name, (Index){NULL, 0});
 }
 
+bool print_is_kept(const Nest *nest, const PlainNest *plain) {
+    enum { TILE = 1024 };
+    return nest->lanes > 1 && plain->along_count && plain->along_max <= TILE * nest->warps;
+}
+
 bool print_open_whole(NestPrinter *p, const NestNode *body) {
-    Whole w = {.p = p, .known = p->nest->lanes > 1 && p->plain->along_count};
+    Whole w = {.p = p, .known = print_is_kept(p->nest, p->plain)};
     Text test = text_open(p->arena);
     if (w.known) look_at(&w, body);
     if (!w.known || !w.any || !w.count) return false;

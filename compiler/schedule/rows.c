@@ -146,6 +146,11 @@ static void tile_block(RowBuilder *b, SymbolId row) {
     }
 }
 
+/* A row is loaded once, to registers. */
+static bool is_kept(const RowBuilder *b) {
+    return b->numbers->rows || b->numbers->tiles <= b->nest->warps;
+}
+
 /* The bytes of the narrowest element of what the body loads and stores of each row; 0: nothing. */
 static size_t narrowest(const Nest *nest, const NestNode *body, SymbolId row) {
     size_t least = 0;
@@ -169,8 +174,7 @@ static size_t narrowest(const Nest *nest, const NestNode *body, SymbolId row) {
 static uint32_t find_width(const RowBuilder *b, const NestNode *rows) {
     enum { ACCESS = 16, TIMES = 2 };
     size_t size = 0;
-    const bool kept =
-        b->numbers->rows ? b->numbers->rows > TIMES : b->numbers->tiles <= b->nest->warps;
+    const bool kept = is_kept(b) && (!b->numbers->rows || b->numbers->rows > TIMES);
     for (const NestNode *node = rows->body; node; node = node->next) {
         const size_t own = node->kind == NEST_LOOP ? narrowest(b->nest, node->body, rows->name) : 0;
         if (own && (!size || own < size)) size = own;
@@ -198,7 +202,7 @@ static void load_all_first(RowBuilder *b, SymbolId row) {
     for (SymbolId s = 1; s < count; s++) {
         NestNode **place = nest_find(&b->nest->body, s);
         if (place && (*place)->kind == NEST_LOOP && (*place)->loop == LOOP_UNROLLED &&
-            !loads_weights(b->nest, *place, row))
+            !(is_kept(b) && loads_weights(b->nest, *place, row)))
             nest_load_first(b->nest, s);
     }
 }
