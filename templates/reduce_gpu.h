@@ -5,14 +5,13 @@
 
 #define LS_CALLED LS_FN /* a call would cost a GPU more than it saves */
 
-/* warp: the value of 32 lanes' values, on every lane. halves: of eight neighbouring columns for each
- * of 16 lanes, of which the lower half of the lanes has the first rows and the upper half the last:
- * each half joins the rows of four of its columns, then these. tile: the tile's value, from the lanes' four
- * columns of rows; gather: the same from memory, a row's loads at once (those of two rows took a
- * list's norms from 64 registers to 72); tree: R of any count of values in memory, which it writes
- * over where there are more than 1024 and order matters. tile_alone is one thread's, of values[0],
- * values[stride], ...
- */
+/* warp: the value of 32 lanes' values, on every lane. halves: of eight neighbouring columns for
+ * each of 16 lanes, of which the lower half of the lanes has the first rows and the upper half the
+ * last: each half joins the rows of four of its columns, then these. tile: the tile's value, from
+ * the lanes' four columns of rows; gather: the same from memory, a row's loads at once (those of
+ * two rows took a list's norms from 64 registers to 72); tree: R of any count of values in memory,
+ * which it writes over where there are more than 1024 and order matters. tile_alone is one
+ * thread's, of values[0], values[stride], ... */
 #define LS_WARP_REDUCTION(kind, type, combine, ordered)                                        \
     LS_FN type ls_warp_##kind(type value) {                                                    \
         LS_UNROLL                                                                              \
