@@ -230,6 +230,10 @@ LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, i64 span, i6
         if (left > 0) four = ls_load_vec4_##storage(data, index);                             \
         return four;                                                                          \
     }                                                                                         \
+    LS_FN void ls_store_all_##storage(storage *data, i64 index, i64 left,                     \
+                                      const ls_vec4_##storage &four) {                        \
+        if (left > 0) ls_store_vec4_##storage(data, index, four);                             \
+    }                                                                                         \
     LS_FN ls_vec4_##storage ls_load_some_##storage(const storage *data, i64 index, i64 left,  \
                                                    int aligned) {                             \
         if (LS_LOOSE && left >= 4) return ls_load_loose_##storage(data, index);               \
@@ -246,13 +250,14 @@ LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, i64 span, i6
             ls_store_part_##storage(data, index, (int)ls_min(4, ls_max(0, left)), four);      \
     }
 
-/* The same for eight neighbours of at most 2 bytes each, all live, on a boundary of 8 *
- * sizeof(storage). */
+/* The same for eight neighbours, in accesses of 16 bytes, or one of fewer. all: on a boundary of
+ * that, all ahead of the end or none; some: where they are `aligned` they lie on such a boundary,
+ * and where the halves are, each lies on one of vec4. */
 #define LS_ACCESS_VEC8(name, storage, compute)                                                     \
     struct ls_vec8_##storage {                                                                     \
         compute at[8];                                                                             \
     };                                                                                             \
-    struct LS_ALIGN(8 * sizeof(storage)) ls_raw_vec8_##storage {                                   \
+    struct LS_ALIGN(8 * sizeof(storage) < 16 ? 8 * sizeof(storage) : 16) ls_raw_vec8_##storage {   \
         storage at[8];                                                                             \
     };                                                                                             \
     LS_FN ls_vec8_##storage ls_load_vec8_##storage(const storage *data, i64 index) {               \
@@ -267,4 +272,36 @@ LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, i64 span, i6
         LS_UNROLL                                                                                  \
         for (int e = 0; e < 8; e++) raw.at[e] = ls_pack_##name(eight.at[e]);                       \
         *(ls_raw_vec8_##storage *)(ls_whole(data) + index) = raw;                                  \
+    }                                                                                              \
+    LS_FN ls_vec8_##storage ls_load_all_vec8_##storage(const storage *data, i64 index, i64 left) { \
+        ls_vec8_##storage eight = {};                                                              \
+        if (left > 0) eight = ls_load_vec8_##storage(data, index);                                 \
+        return eight;                                                                              \
+    }                                                                                              \
+    LS_FN void ls_store_all_vec8_##storage(storage *data, i64 index, i64 left,                     \
+                                           const ls_vec8_##storage &eight) {                       \
+        if (left > 0) ls_store_vec8_##storage(data, index, eight);                                 \
+    }                                                                                              \
+    LS_FN ls_vec8_##storage ls_load_some_vec8_##storage(const storage *data, i64 index, i64 left,  \
+                                                        int aligned, int halves) {                 \
+        if (aligned && left >= 8) return ls_load_vec8_##storage(data, index);                      \
+        const ls_vec4_##storage low = ls_load_some_##storage(data, index, left, halves);           \
+        const ls_vec4_##storage high =                                                             \
+            ls_load_some_##storage(data, index + 4, left - 4, halves);                             \
+        ls_vec8_##storage eight;                                                                   \
+        LS_UNROLL                                                                                  \
+        for (int e = 0; e < 4; e++) eight.at[e] = low.at[e], eight.at[4 + e] = high.at[e];         \
+        return eight;                                                                              \
+    }                                                                                              \
+    LS_FN void ls_store_some_vec8_##storage(storage *data, i64 index, i64 left, int aligned,       \
+                                            int halves, const ls_vec8_##storage &eight) {          \
+        if (aligned && left >= 8) {                                                                \
+            ls_store_vec8_##storage(data, index, eight);                                           \
+            return;                                                                                \
+        }                                                                                          \
+        ls_vec4_##storage low, high;                                                               \
+        LS_UNROLL                                                                                  \
+        for (int e = 0; e < 4; e++) low.at[e] = eight.at[e], high.at[e] = eight.at[4 + e];         \
+        ls_store_some_##storage(data, index, left, halves, low);                                   \
+        ls_store_some_##storage(data, index + 4, left - 4, halves, high);                          \
     }

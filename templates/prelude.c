@@ -50,6 +50,9 @@ typedef u8 e4m3, e5m2;
 #define LS_SHARED
 #define LS_RESTRICT __restrict__
 #define LS_ALIGN(bytes) __attribute__((aligned(bytes)))
+/* LS_GREATER, LS_LESSER: what max and min of floats combine by; `plain`: by the library. */
+#define LS_GREATER(T, plain, a, b) plain
+#define LS_LESSER(T, plain, a, b) plain
 #define LS_UNROLL
 
 /* Before a loop whose iterations touch no memory that others write. Where a compiler makes no

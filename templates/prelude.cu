@@ -29,12 +29,15 @@ typedef u8 e4m3, e5m2;
 #define LS_FN static __device__ __forceinline__
 #define LS_KERNEL extern "C" __global__ void
 /* LS_BLOCKS: how many blocks of 256 a multiprocessor shall hold at least. Where it is not told, ptxas
- * aims at a full one, and spills for it. */
+ * aims at a full one, and spills for it. Of
+ * small blocks, whose warps wait for each other, it shall hold 640 threads, or 512. */
 #ifndef LS_BLOCKS
 #define LS_BLOCKS 2
 #endif
 #define LS_THREADS(count)                                                                          \
-    __launch_bounds__(count, (count) < 256 * LS_BLOCKS ? 256 * LS_BLOCKS / (count) : 1)
+    __launch_bounds__(count, (count) <= 128               ? (LS_BLOCKS > 1 ? 640 : 512) / (count)  \
+                             : (count) < 256 * LS_BLOCKS ? 256 * LS_BLOCKS / (count)               \
+                                                         : 1)
 #define LS_THREADS_ALONE(count) __launch_bounds__(count, 1)
 #define LS_SHARED __shared__
 #define LS_RESTRICT __restrict__
@@ -149,6 +152,30 @@ LS_FN f16 ls_convert_f16(f32 x) {
     return stored;
 }
 #endif
+#endif
+
+/* The greater and the lesser value of a reduction: by one instruction, with the bits of ls_max_f32 but
+ * for those of a NaN, as by the PTX manual NaN wins and -0 is below +0. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+LS_FN f32 ls_greater_f32(f32 a, f32 b) {
+    f32 y;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+    return y;
+}
+LS_FN f32 ls_lesser_f32(f32 a, f32 b) {
+    f32 y;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+    return y;
+}
+#define LS_GREATER_f32(plain, a, b) ls_greater_f32(a, b)
+#define LS_LESSER_f32(plain, a, b) ls_lesser_f32(a, b)
+#define LS_GREATER_f64(plain, a, b) plain
+#define LS_LESSER_f64(plain, a, b) plain
+#define LS_GREATER(T, plain, a, b) LS_GREATER_##T(plain, a, b)
+#define LS_LESSER(T, plain, a, b) LS_LESSER_##T(plain, a, b)
+#else
+#define LS_GREATER(T, plain, a, b) plain
+#define LS_LESSER(T, plain, a, b) plain
 #endif
 
 /* Where this thread is: in its block, in the grid, and in its group of LS_LANES lanes, which is a

@@ -30,6 +30,9 @@ typedef u8 e4m3, e5m2;
 #define LS_SHARED __shared__
 #define LS_RESTRICT __restrict__
 #define LS_ALIGN(bytes) __attribute__((aligned(bytes)))
+/* LS_GREATER, LS_LESSER: what max and min of floats combine by; `plain`: by the library. */
+#define LS_GREATER(T, plain, a, b) plain
+#define LS_LESSER(T, plain, a, b) plain
 #define LS_UNROLL _Pragma("unroll")
 /* What a row loads is waited for before the next row's branches, so more rows at once would only take
  * registers. */

@@ -5,16 +5,40 @@
 
 #define LS_CALLED LS_FN /* a call would cost a GPU more than it saves */
 
-/* warp: the value of 32 lanes' values, on every lane. tile: the tile's value, from the lanes' four
- * columns of rows; gather: the same from memory, a row's loads at once (those of two rows took a
- * list's norms from 64 registers to 72); tree: R of any count of values in memory, which it writes
- * over where there are more than 1024 and order matters. tile_alone is one thread's, of values[0],
- * values[stride], ..., eight loads at once where there are up to 128.
- */
+/* warp: the value of 32 lanes' values, on every lane. halves: of eight neighbouring columns for
+ * each of 16 lanes, of which the lower half of the lanes has the first rows and the upper half the
+ * last: each half joins the rows of four of its columns, then these. tile: the tile's value, from
+ * the lanes' four columns of rows; gather: the same from memory, a row's loads at once (those of
+ * two rows took a list's norms from 64 registers to 72); tree: R of any count of values in memory,
+ * which it writes over where there are more than 1024 and order matters. tile_alone is one
+ * thread's, of values[0], values[stride], ..., eight loads at once where there are up to 128. */
 #define LS_WARP_REDUCTION(kind, type, combine, ordered)                                        \
     LS_FN type ls_warp_##kind(type value) {                                                    \
         LS_UNROLL                                                                              \
         for (int mask = 1; mask < 32; mask *= 2)                                               \
+            value = ls_combine_##kind(value, ls_shuffle_xor(value, (u32)mask));                \
+        return value;                                                                          \
+    }                                                                                          \
+    LS_FN type ls_halves_##kind(const type *values) {                                          \
+        const int upper = (int)ls_lane() & 16;                                                 \
+        type own[4];                                                                           \
+        if (!(ordered)) {                                                                      \
+            type all = values[0];                                                              \
+            LS_UNROLL                                                                          \
+            for (int e = 1; e < 8; e++) all = ls_combine_##kind(all, values[e]);               \
+            return ls_warp_##kind(all);                                                        \
+        }                                                                                      \
+        LS_UNROLL                                                                              \
+        for (int e = 0; e < 4; e++) {                                                          \
+            const type given = upper ? values[e] : values[e + 4];                              \
+            const type kept = upper ? values[e + 4] : values[e];                               \
+            own[e] = ls_combine_##kind(kept, ls_shuffle_xor(given, 16u));                      \
+        }                                                                                      \
+        type value = ls_combine_##kind(ls_combine_##kind(own[0], own[1]),                      \
+                                       ls_combine_##kind(own[2], own[3]));                     \
+        value = ls_combine_##kind(value, ls_shuffle_xor(value, 16u));                          \
+        LS_UNROLL                                                                              \
+        for (int mask = 1; mask < 16; mask *= 2)                                               \
             value = ls_combine_##kind(value, ls_shuffle_xor(value, (u32)mask));                \
         return value;                                                                          \
     }                                                                                          \

@@ -386,11 +386,13 @@ typedef struct NestPrinter {
     StoredPacket *stored;
     size_t stored_count, stored_capacity;
     const char *lane, *warp;
-    bool in_warp, in_lane;         /* of such a loop */
-    const Kernel *kernel;          /* that the nest is of; NULL: of a phase */
-    bool guarded;                  /* inside of a test that an out is there */
-    bool whole;                    /* every vector at hand is aligned and within its limit */
-    SymbolId tensor;               /* of a list: the tensor that the pointers are of */
+    bool in_warp, in_lane;       /* of such a loop */
+    const Kernel *kernel;        /* that the nest is of; NULL: of a phase */
+    bool guarded;                /* inside of a test that an out is there */
+    bool whole;                  /* every vector at hand is aligned and within its limit */
+    const NestNode *vector_loop; /* the one at hand, or the last one */
+    bool whole_vectors; /* every vector with a limit is aligned, and ahead of it or beyond it */
+    SymbolId tensor;    /* of a list: the tensor that the pointers are of */
     SymbolId vector, run, columns; /* the innermost loops at hand */
     bool non_temporal, non_temporal_off;
     bool *is_vector; /* by symbol: it is a vector of the C compiler, of neighbouring elements */
@@ -442,6 +444,7 @@ void print_prefetch(NestPrinter *p, const NestNode *node);
 const char *print_combined(NestPrinter *p, const NestNode *combine, const char *kind);
 
 /* nest_tree.c */
+const char *print_own_lane(NestPrinter *p, const NestNode *loop); /* its index, in text */
 void print_fold(NestPrinter *p, const NestNode *fold);
 bool print_is_quick(const NestNode *fold); /* it is a min or max of numbers */
 void print_tree(NestPrinter *p, const NestNode *tree);
@@ -465,8 +468,27 @@ bool print_is_batch(const NestPrinter *p, const NestNode *rows);
 bool print_defines(const NestNode *body, SymbolId symbol);
 /* nest_adjacent.c: a load of adjacent elements, ahead of the vector loop. */
 void print_adjacent(NestPrinter *p, const NestNode *loop, const NestNode *load);
+/* Of a vector loop: its elements, the word for them in names of types and functions, and in those
+ * of accesses under a limit, which a test may have found to be all of the vectors or none. */
+uint32_t print_width(const NestNode *loop);
+const char *print_span(const NestNode *loop);
+const char *print_limited(const NestNode *loop, bool whole);
 
-/* nest_access.c */
+/* nest_whole.c: under what vectors that the node accesses lie on their boundary, and, of eight
+ * elements, under what halves of them do. */
+const char *print_aligned(NestPrinter *p, const NestNode *loop, const NestNode *node);
+/* Whether each row of a GPU's kernel is loaded once, to registers. */
+bool print_is_kept(const Nest *nest, const PlainNest *plain);
+/* Opens a test that all vectors of a row are whole, false: there is none; its other branch. Of an
+ * element of a vector: where that is whole, the limit of its first one. */
+bool print_open_whole(NestPrinter *p, const NestNode *body);
+void print_else_whole(NestPrinter *p);
+Index print_limit(NestPrinter *p, Index limit);
+
+/* nest_access.c: under what the index is a multiple of so many at the vector loop's first element,
+ * NULL: that cannot be known; whether the node accesses a vector as one. */
+const char *print_multiples(NestPrinter *p, const NestNode *loop, uint32_t width, Index index);
+bool print_is_packet(NestPrinter *p, const NestNode *loop, const NestNode *node);
 uint32_t print_array_of(const NestPrinter *p, SymbolId symbol);
 void print_open_vector(NestPrinter *p, const NestNode *loop);
 void print_close_vector(NestPrinter *p, const NestNode *loop);

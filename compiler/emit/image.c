@@ -135,7 +135,7 @@ static const char *accesses_text(Emitter *e) {
                 if (e->target->gpu && e->layout == LS_LAYOUT_DENSE)
                     text_printf(&text, "LS_ACCESS_VEC4(%s, %s, %s)\nLS_ACCESS_SOME(%s)\n",
                                 type_info[type].name, storage, compute, storage);
-                if (e->eights && type_info[type].size <= 2)
+                if (e->eights)
                     text_printf(&text, "LS_ACCESS_VEC8(%s, %s, %s)\n", type_info[type].name,
                                 storage, compute);
                 break;

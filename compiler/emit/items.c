@@ -1,14 +1,17 @@
 /* items.c: how the work of a phase is cut into items, in generated code and in the image.
  *
- * A map's item is 1024 elements; a reduction's a tile of 1024 elements of one row, or of several
- * columns; a scan's the scans of 32 lanes, or of several columns. Within a list they are counted
- * per tensor, and a table in device memory says which item of which tensor the next one is. */
+ * A map's item is what schedule_map_item says; a reduction's a tile of 1024 elements of one row, or
+ * of several columns; a scan's the scans of 32 lanes, or of several columns. Within a list they are
+ * counted per tensor, and a table in device memory says which item of which tensor the next one is.
+ */
 #include <string.h>
 
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
 #include "fuse/fuse.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
 #include "emit/emit.h"
 
 bool emit_takes_columns(const Emitter *e) {
@@ -46,6 +49,11 @@ static const char *most_product(Emitter *e) {
     return e->inner_count ? text.data : "1";
 }
 
+static uint32_t map_item(const Emitter *e) {
+    return schedule_map_item(e->plan, (uint32_t)(e->phase - e->plan->phases),
+                             e->target->gpu ? 32 : 1);
+}
+
 /* The same without those numbers, for a row fusion: panels of one item each, or of `tiles` items.
  */
 static void whole_count(Emitter *e, PhaseText *text) {
@@ -63,7 +71,8 @@ static void whole_count(Emitter *e, PhaseText *text) {
     }
     if (phase->shape == SHAPE_SCALAR) return;
     if (phase->shape == SHAPE_MAP) {
-        text->panels = arena_printf(e->arena, "(%s + 1023) / 1024", inner);
+        text->panels =
+            arena_printf(e->arena, "(%s + %u) / %u", inner, map_item(e) - 1, map_item(e));
         return;
     }
     if (phase->shape == SHAPE_SCAN && e->target->gpu) {
@@ -113,8 +122,8 @@ void emit_find_items(Emitter *e, PhaseText *text) {
     e->items.scale = 1;
     e->items.list = (uint32_t)(e->list + 1);
     if (phase->shape == SHAPE_MAP) {
-        add_factor(&e->items,
-                   (ls_image_factor){.axes = plan_extent_axes(e->f, phase->inner), .divide = 1024});
+        add_factor(&e->items, (ls_image_factor){.axes = plan_extent_axes(e->f, phase->inner),
+                                                .divide = map_item(e)});
     } else if (phase->shape != SHAPE_SCALAR) {
         const bool lanes = phase->shape == SHAPE_SCAN && e->target->gpu;
         add_factor(&e->items, (ls_image_factor){.axes = outer, .divide = lanes ? 32 : 1});

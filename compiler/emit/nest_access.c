@@ -52,10 +52,6 @@ static const char *table_text(NestPrinter *p, const NestNode *node) {
 
 /* ---- neighbours ---- */
 
-static const char *span_name(const NestPrinter *p) {
-    return p->nest->width == 8 ? "vec8" : "vec4";
-}
-
 bool print_defines(const NestNode *body, SymbolId symbol) {
     for (const NestNode *node = body; node; node = node->next)
         if (node->name == symbol || print_defines(node->body, symbol) ||
@@ -83,8 +79,7 @@ static bool is_aligned(Index at, const NestNode *loop, uint32_t width) {
 /* Whether the limit leaves the first so many of a vector's elements. */
 static bool has_packet_limit(NestPrinter *p, const NestNode *loop, const NestNode *node) {
     int64_t step;
-    return p->nest->width == 4 && !node->pad && !p->allocs[node->array] &&
-           !varies(loop, node->limit) &&
+    return !node->pad && !p->allocs[node->array] && !varies(loop, node->limit) &&
            index_is_number(index_coefficient(p->arena, node->limit, loop->name), &step) &&
            step == -1;
 }
@@ -117,11 +112,12 @@ static const char *tests_text(NestPrinter *p, const Tests *tests) {
 
 /* Adds under what the index is a multiple of the vector at the loop's first iteration, whatever
  * else it is made of; false: that cannot be known. */
-static bool add_multiples(NestPrinter *p, const NestNode *loop, Index index, Tests *tests) {
+static bool add_multiples(NestPrinter *p, const NestNode *loop, uint32_t width, Index index,
+                          Tests *tests) {
     for (size_t t = 0; t < index.count; t++) {
         const IndexTerm *term = &index.terms[t];
         Text product = text_open(p->arena);
-        if (term->factor % p->nest->width == 0) continue;
+        if (term->factor % width == 0) continue;
         if (term->count == 1 && term->symbols[0] == loop->name) continue;
         for (uint32_t k = 0; k < term->count; k++)
             if (p->nest->symbols[term->symbols[k]].kind == NAMED_SIZE)
@@ -130,26 +126,24 @@ static bool add_multiples(NestPrinter *p, const NestNode *loop, Index index, Tes
         if (!product.size) return false;
         const int64_t factor = term->factor < 0 ? -term->factor : term->factor;
         if (factor != 1) text_printf(&product, " * %lld", (long long)factor);
-        add_test(p, tests, arena_printf(p->arena, "%s %% %u == 0", product.data, p->nest->width));
+        add_test(p, tests, arena_printf(p->arena, "%s %% %u == 0", product.data, width));
     }
     return true;
 }
 
-/* Under what vectors that the node accesses lie on their boundary. */
-static const char *aligned_text(NestPrinter *p, const NestNode *loop, const NestNode *node) {
+const char *print_multiples(NestPrinter *p, const NestNode *loop, uint32_t width, Index index) {
     Tests tests = {0};
-    return add_multiples(p, loop, node->at[0], &tests) ? tests_text(p, &tests) : "0";
+    return add_multiples(p, loop, width, index, &tests) ? tests_text(p, &tests) : NULL;
 }
 
-/* Whether the node accesses a vector as one: arrays of contiguous elements begin on a multiple. */
-static bool is_packet(NestPrinter *p, const NestNode *loop, const NestNode *node) {
-    const uint32_t width = p->nest->width;
-    const Type type = p->nest->symbols[node->array].type;
+/* Arrays of contiguous elements begin on a multiple. */
+bool print_is_packet(NestPrinter *p, const NestNode *loop, const NestNode *node) {
+    const uint32_t width = print_width(loop);
     int64_t step;
     if (loop->loop != LOOP_VECTOR || p->e->layout != LS_LAYOUT_DENSE) return false;
     if (node->has_limit && !has_packet_limit(p, loop, node)) return false;
     if ((node->kind != NEST_LOAD && node->kind != NEST_STORE) || node->at_count != 1) return false;
-    if ((width != 4 && width != 8) || (width == 8 && type_info[type].size > 2)) return false;
+    if (width != 4 && width != 8) return false;
     if (node->where && (node->kind == NEST_LOAD || print_defines(loop->body, node->where)))
         return false;
     if (node->list && print_defines(loop->body, node->list)) return false;
@@ -164,27 +158,28 @@ static Index first_of(NestPrinter *p, const NestNode *loop, Index at) {
     return index_replace(p->arena, at, loop->name, (Index){NULL, 0});
 }
 
-static const char *packet_name(NestPrinter *p, const NestNode *node) {
+static const char *packet_name(NestPrinter *p, const NestNode *loop, const NestNode *node) {
     const char *name = p->nest->symbols[node->array].name;
-    return names_nest(p->e, arena_printf(p->arena, "%s_%s", name, span_name(p)));
+    return names_nest(p->e, arena_printf(p->arena, "%s_%s", name, print_span(loop)));
 }
 
 void print_open_vector(NestPrinter *p, const NestNode *loop) {
     for (NestNode *node = loop->body; node; node = node->next) {
-        if (!is_packet(p, loop, node)) {
+        if (!print_is_packet(p, loop, node)) {
             print_adjacent(p, loop, node);
             continue;
         }
-        const char *type = storage(p, node->array), *name = packet_name(p, node);
-        text_printf(p->out, "ls_%s_%s %s", span_name(p), type, name);
+        const char *type = storage(p, node->array), *name = packet_name(p, loop, node);
+        text_printf(p->out, "ls_%s_%s %s", print_span(loop), type, name);
         if (node->kind == NEST_LOAD) {
             const char *at = print_index(p, first_of(p, loop, node->at[0]));
-            const char *form = !node->has_limit ? span_name(p) : p->whole ? "all" : "some";
+            const bool whole = p->whole || p->whole_vectors;
+            const char *form = !node->has_limit ? print_span(loop) : print_limited(loop, whole);
             text_printf(p->out, " = ls_load_%s_%s(%s, %s", form, type, data_text(p, node), at);
             if (node->has_limit)
                 text_printf(p->out, ", %s", print_index(p, first_of(p, loop, node->limit)));
-            if (node->has_limit && *form == 's')
-                text_printf(p->out, ", %s", aligned_text(p, loop, node));
+            if (node->has_limit && !whole)
+                text_printf(p->out, ", %s", print_aligned(p, loop, node));
             text_puts(p->out, ")");
             p->packet[node->name] = name;
         } else {
@@ -196,18 +191,19 @@ void print_open_vector(NestPrinter *p, const NestNode *loop) {
 
 void print_close_vector(NestPrinter *p, const NestNode *loop) {
     for (NestNode *node = loop->body; node; node = node->next) {
-        if (node->kind != NEST_STORE || !is_packet(p, loop, node)) continue;
+        if (node->kind != NEST_STORE || !print_is_packet(p, loop, node)) continue;
         const char *type = storage(p, node->array);
         if (node->where) text_printf(p->out, "if (%s) ", print_symbol(p, node->where));
         const char *at = print_index(p, first_of(p, loop, node->at[0]));
         const char *data = data_text(p, node), *packet = print_packet_of(p, node);
-        if (!node->has_limit)
-            text_printf(p->out, "ls_store_%s_%s(%s, %s, %s);\n", span_name(p), type, data, at,
-                        packet);
-        else
-            text_printf(p->out, "ls_store_some_%s(%s, %s, %s, %s, %s);\n", type, data, at,
-                        print_index(p, first_of(p, loop, node->limit)), aligned_text(p, loop, node),
-                        packet);
+        const char *form = print_limited(loop, p->whole_vectors);
+        if (!node->has_limit) form = print_span(loop);
+        text_printf(p->out, "ls_store_%s_%s(%s, %s, ", form, type, data, at);
+        if (node->has_limit)
+            text_printf(p->out, "%s, ", print_index(p, first_of(p, loop, node->limit)));
+        if (node->has_limit && !p->whole_vectors)
+            text_printf(p->out, "%s, ", print_aligned(p, loop, node));
+        text_printf(p->out, "%s);\n", packet);
     }
 }
 
@@ -216,7 +212,7 @@ static const char *beyond_text(NestPrinter *p, const NestNode *loop, Index limit
     const NestNode *vector = loop->body;
     Arena *arena = p->arena;
     int64_t extent, step;
-    limit = index_replace(arena, limit, vector->name, index_number(arena, p->nest->width - 1));
+    limit = index_replace(arena, limit, vector->name, index_number(arena, print_width(vector) - 1));
     if (!index_is_number(loop->extent, &extent) || varies(loop, limit) ||
         !index_is_number(index_coefficient(arena, limit, loop->name), &step) || step > 0)
         return NULL;
@@ -228,7 +224,7 @@ static const char *beyond_text(NestPrinter *p, const NestNode *loop, Index limit
  * last one; false: neither can be known. */
 static bool add_within(NestPrinter *p, const NestNode *loop, Index limit, Tests *all) {
     Tests own = {0};
-    const bool known = add_multiples(p, loop->body, limit, &own);
+    const bool known = add_multiples(p, loop->body, print_width(loop->body), limit, &own);
     bool there = known;
     for (size_t i = 0; i < own.count; i++) there &= has_test(all, own.texts[i]);
     if (there) return true;
@@ -244,22 +240,21 @@ static bool add_within(NestPrinter *p, const NestNode *loop, Index limit, Tests 
     return known || beyond;
 }
 
-static bool is_same_for_all(const NestNode *vector, const NestNode *node) {
-    bool uses = node->has_limit || node->where;
-    for (size_t i = 0; i < node->at_count; i++) uses |= index_uses(node->at[i], vector->name);
-    return node->kind == NEST_LOAD && !uses;
-}
-
 const char *print_whole_if(NestPrinter *p, const NestNode *loop) {
     const NestNode *vector = loop->body;
     Tests all = {0};
-    if (loop->loop != LOOP_UNROLLED || !vector || vector->next || vector->loop != LOOP_VECTOR)
+    if (loop->loop != LOOP_UNROLLED || !vector || vector->next || vector->loop != LOOP_VECTOR ||
+        p->whole_vectors)
         return NULL;
     for (const NestNode *node = vector->body; node; node = node->next) {
         if (node->kind == NEST_STORE && p->allocs[node->array]) continue;
-        if (is_same_for_all(vector, node)) continue;
-        if (node->kind != NEST_LOAD || !node->has_limit || !is_packet(p, vector, node)) return NULL;
-        if (!add_multiples(p, vector, node->at[0], &all) || !add_within(p, loop, node->limit, &all))
+        if (node->kind == NEST_LOAD && node->at_count == 1 && !node->has_limit && !node->where &&
+            !index_uses(node->at[0], vector->name))
+            continue; /* one element, whatever the vector's */
+        if (node->kind != NEST_LOAD || !node->has_limit || !print_is_packet(p, vector, node))
+            return NULL;
+        if (!add_multiples(p, vector, print_width(vector), node->at[0], &all) ||
+            !add_within(p, loop, node->limit, &all))
             return NULL;
     }
     return tests_text(p, &all);
@@ -502,7 +497,8 @@ const char *print_condition(NestPrinter *p, const NestNode *node) {
     const NestNode *alloc = p->allocs[node->array];
     if (node->where) text_puts(&text, print_symbol(p, node->where));
     if (node->has_limit && !(alloc && alloc->scope == SCOPE_REGISTER)) /* nobody else has those */
-        text_printf(&text, "%s%s > 0", text.size ? " && " : "", print_index(p, node->limit));
+        text_printf(&text, "%s%s > 0", text.size ? " && " : "",
+                    print_index(p, print_limit(p, node->limit)));
     return text.data;
 }
 

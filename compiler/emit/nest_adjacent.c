@@ -125,8 +125,22 @@ static const NestNode *print_slice(NestPrinter *p, const NestNode *slice) {
     return slice;
 }
 
+uint32_t print_width(const NestNode *loop) {
+    int64_t width = 0;
+    return index_is_number(loop->extent, &width) ? (uint32_t)width : 0;
+}
+
+const char *print_span(const NestNode *loop) {
+    return print_width(loop) == 8 ? "vec8" : "vec4";
+}
+
+const char *print_limited(const NestNode *loop, bool whole) {
+    if (print_width(loop) == 8) return whole ? "all_vec8" : "some_vec8";
+    return whole ? "all" : "some";
+}
+
 void print_adjacent(NestPrinter *p, const NestNode *loop, const NestNode *load) {
-    const uint32_t width = p->nest->width;
+    const uint32_t width = print_width(loop);
     const Type type = p->nest->symbols[load->array].type;
     Adjacent n = {.p = p, .loop = loop, .load = load, .good = true};
     static const char *const suffixes[] = {"whole", NULL};
@@ -140,7 +154,7 @@ void print_adjacent(NestPrinter *p, const NestNode *loop, const NestNode *load) 
     const char *name = names_stem(
         p->e, NULL, arena_printf(p->arena, "%s_adjacent", p->nest->symbols[load->array].name),
         suffixes);
-    const char *form = width == 8 ? "vec8" : "vec4", *storage = type_info[type].c_name;
+    const char *form = print_span(loop), *storage = type_info[type].c_name;
     const char *data = print_symbol(p, load->array);
     text_printf(p->out, "ls_%s_%s %s = {};\nint %s_whole;\n{\n", form, storage, name, name);
     NestNode *const ends[2] = {instance(&n, load, 0), instance(&n, load, width - 1)};

@@ -227,22 +227,30 @@ static const char *given_items(NestPrinter *p) {
     return text.data;
 }
 
+static void print_items(NestPrinter *p, const NestNode *loop) {
+    const char *outer = p->lane, *name = print_symbol(p, loop->name);
+    const char *extent = print_index(p, loop->extent);
+    if (!p->e->target->gpu && p->e->phase->shape == SHAPE_SCAN && p->e->list < 0)
+        text_printf(p->out, "LS_ITEMS_OF(%s, %s, %s) {\n", name, extent, given_items(p));
+    else
+        text_printf(p->out, "LS_ITEMS(%s, %s) {\n", name, extent);
+    if (p->nest->lanes > 1 && !outer) declare_lane(p, name);
+    print_body(p, loop->body);
+    p->lane = outer;
+    text_puts(p->out, "}\n");
+}
+
 static void print_grid(NestPrinter *p, const NestNode *loop) {
-    const char *outer = p->lane;
     if (print_entries(p, loop)) return;
     if (p->plain->partitions) { /* the one that the thread is given */
         print_body(p, loop->body);
         return;
     }
-    if (!p->e->target->gpu && p->e->phase->shape == SHAPE_SCAN && p->e->list < 0)
-        text_printf(p->out, "LS_ITEMS_OF(%s, %s, %s) {\n", print_symbol(p, loop->name),
-                    print_index(p, loop->extent), given_items(p));
-    else
-        text_printf(p->out, "LS_ITEMS(%s, %s) {\n", print_symbol(p, loop->name),
-                    print_index(p, loop->extent));
-    if (p->nest->lanes > 1 && !outer) declare_lane(p, print_symbol(p, loop->name));
-    print_body(p, loop->body);
-    p->lane = outer;
+    const bool whole = print_open_whole(p, loop->body);
+    print_items(p, loop);
+    if (!whole) return;
+    print_else_whole(p);
+    print_items(p, loop);
     text_puts(p->out, "}\n");
 }
 
@@ -253,10 +261,11 @@ static void print_vector(NestPrinter *p, const NestNode *loop) {
     }
     const char *name = print_symbol(p, loop->name);
     p->vector = loop->name;
+    p->vector_loop = loop;
     print_open_vector(p, loop);
     print_draws(p, loop, "4");
-    text_printf(p->out, "LS_UNROLL\nfor (int %s = 0; %s < %u; %s++) {\n", name, name,
-                p->nest->width, name);
+    text_printf(p->out, "LS_UNROLL\nfor (int %s = 0; %s < %s; %s++) {\n", name, name,
+                print_index(p, loop->extent), name);
     print_body(p, loop->body);
     text_puts(p->out, "}\n");
     print_close_vector(p, loop);
@@ -407,7 +416,7 @@ static void print_threads(NestPrinter *p, const NestNode *loop, const char *own,
 
 /* Of a phase, which kernels of fewer or more warps run: in turns. */
 static void print_warps(NestPrinter *p, const NestNode *loop) {
-    if (p->kernel) {
+    if (p->kernel || p->plain->team) {
         print_threads(p, loop, p->warp, &p->in_warp);
         return;
     }
@@ -421,10 +430,7 @@ static void print_warps(NestPrinter *p, const NestNode *loop) {
 static void print_loop(NestPrinter *p, const NestNode *loop) {
     switch (loop->loop) {
     case LOOP_GRID: print_grid(p, loop); break;
-    case LOOP_LANE:
-        if (!p->lane) bug(p->e->compiler, "lanes without items have no text yet");
-        print_threads(p, loop, p->lane, &p->in_lane);
-        break;
+    case LOOP_LANE: print_threads(p, loop, print_own_lane(p, loop), &p->in_lane); break;
     case LOOP_WARP: print_warps(p, loop); break;
     case LOOP_VECTOR: print_vector(p, loop); break;
     default:
@@ -443,22 +449,6 @@ static void print_branch(NestPrinter *p, const NestNode *node, const char *condi
         print_body(p, node->other);
     }
     text_puts(p->out, "}\n");
-}
-
-/* `0 < amount`, each side without what the other has. */
-const char *print_amount(NestPrinter *p, Index amount) {
-    Index less = {NULL, 0}, more = {NULL, 0};
-    IndexTerm *terms = arena_alloc(p->arena, (2 * amount.count + 1) * sizeof *terms);
-    less.terms = terms;
-    more.terms = terms + amount.count;
-    for (size_t i = 0; i < amount.count; i++) {
-        IndexTerm term = amount.terms[i];
-        const bool negative = term.factor < 0;
-        if (negative) term.factor = -term.factor;
-        terms[negative ? less.count : amount.count + more.count] = term;
-        *(negative ? &less.count : &more.count) += 1;
-    }
-    return arena_printf(p->arena, "%s < %s", print_index(p, less), print_index(p, more));
 }
 
 static void find_quick(const NestPrinter *p, const NestNode *body, bool *any, bool *all) {
@@ -680,7 +670,8 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
                 name, e->arguments, given[plain->panel[0] ? 2 : plain->team]);
     for (int i = 0; i <= PANEL_PART && plain->panel[0]; i++) names_made(e, block_panel[i]);
     spell_sizes(&p);
-    if (nest->lanes > 1 && !plain->team && (nest->warps > 1 || nest->width == 1 || plain->items[0]))
+    const bool shared = nest->warps > 1 && !print_is_kept(nest, plain);
+    if (nest->lanes > 1 && !plain->team && (shared || nest->width == 1 || plain->items[0]))
         declare_lane(&p, NULL);
     p.warp = plain->team ? "member" : nest->warps > 1 ? names_made(e, "own_warp") : NULL;
     if (nest->warps > 1 && !plain->team)

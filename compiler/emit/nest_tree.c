@@ -109,8 +109,8 @@ void print_fold(NestPrinter *p, const NestNode *fold) {
                     leaves == LANE_LEAVES ? " LS_ALIGN(64)" : "");
     else if (leaves == LANE_LEAVES && !fold->at_count && p->in_lane)
         text_printf(p->out, "%s %s[8] = {};\n", type, name);
-    else if (leaves == LANE_LEAVES && !fold->at_count)
-        text_printf(p->out, "%s %s[%u];\n", type, name, p->nest->width);
+    else if (leaves >= LANE_LEAVES && !fold->at_count)
+        text_printf(p->out, "%s %s[%lld];\n", type, name, (long long)leaves / p->nest->lanes);
     else if (leaves <= ROW_LEAVES && !fold->at_count)
         text_printf(p->out, "%s %s[4] = {};\n", type, name);
     else if (leaves <= ROW_LEAVES)
@@ -119,13 +119,40 @@ void print_fold(NestPrinter *p, const NestNode *fold) {
         bug(p->e->compiler, "a fold of %lld leaves has no text yet", (long long)leaves);
 }
 
-/* Of a leaf across lanes what is left of its number in a thread's own vector. */
-static const char *own_leaf(NestPrinter *p, Index leaf) {
+/* Of loops over lanes in each other the inner one has the lower part of the lane's number. */
+const char *print_own_lane(NestPrinter *p, const NestNode *loop) {
+    const uint32_t lanes = p->nest->lanes;
+    int64_t extent = lanes;
+    if (!p->lane) bug(p->e->compiler, "lanes without items have no text yet");
+    index_is_number(loop->extent, &extent);
+    if (extent == lanes) return p->lane;
+    if (p->in_lane) return arena_printf(p->arena, "(%s & %lld)", p->lane, (long long)extent - 1);
+    return arena_printf(p->arena, "(%s >> %d)", p->lane,
+                        __builtin_ctzll((uint64_t)(lanes / extent)));
+}
+
+/* An index all of whose terms are multiples of the number. */
+static Index divide(NestPrinter *p, Index index, int64_t by) {
+    IndexTerm *terms = arena_alloc(p->arena, (index.count + 1) * sizeof *terms);
+    for (size_t t = 0; t < index.count; t++) {
+        terms[t] = index.terms[t];
+        if (terms[t].factor % by) bug(p->e->compiler, "leaves of this form have no text yet");
+        terms[t].factor /= by;
+    }
+    return (Index){terms, index.count};
+}
+
+/* Of a leaf across lanes what is left of its number in a thread's own vector. In a fold of more
+ * than 128 neighbours are those of the lanes' parts. */
+static const char *own_leaf(NestPrinter *p, const NestNode *fold, Index leaf) {
     Index own = leaf;
+    int64_t leaves = LANE_LEAVES;
+    index_is_number(fold->extent, &leaves);
     for (size_t t = 0; t < leaf.count; t++)
         for (uint32_t k = 0; k < leaf.terms[t].count; k++)
             if (p->loops[leaf.terms[t].symbols[k]] == 1 + LOOP_LANE)
                 own = index_replace(p->arena, own, leaf.terms[t].symbols[k], (Index){NULL, 0});
+    if (leaves > LANE_LEAVES) own = divide(p, own, leaves / LANE_LEAVES);
     return print_index(p, own);
 }
 
@@ -273,7 +300,7 @@ void print_push(NestPrinter *p, const NestNode *push) {
         text_printf(p->out, "ls_push_row_%s(%s[%s], %s, %s);\n", kind, name,
                     print_index(p, push->at[0]), print_index(p, push->at[1]), value);
     else if (p->nest->lanes > 1)
-        text_printf(p->out, "%s[%s] = %s;\n", name, own_leaf(p, push->at[0]), value);
+        text_printf(p->out, "%s[%s] = %s;\n", name, own_leaf(p, fold, push->at[0]), value);
     else
         bug(p->e->compiler, "a fold across lanes needs lanes");
 }
@@ -324,9 +351,14 @@ static const char *own_text(NestPrinter *p, const NestNode *node, const NestNode
                         print_index(p, node->extent));
 }
 
-/* The tree over a vector's values of each lane. */
-static const char *vector_text(NestPrinter *p, const char *kind, const char *values) {
-    if (p->nest->width != 4) bug(p->e->compiler, "a fold of such vectors has no text yet");
+/* The tree over a vector's values of each lane; of eight the halves of the lanes have parts. */
+static const char *vector_text(NestPrinter *p, const NestNode *fold, const char *kind,
+                               const char *values) {
+    int64_t leaves = 0;
+    index_is_number(fold->extent, &leaves);
+    if (leaves == 2 * LANE_LEAVES && p->nest->lanes == 32)
+        return arena_printf(p->arena, "ls_halves_%s(%s)", kind, values);
+    if (leaves != 4 * p->nest->lanes) bug(p->e->compiler, "a fold of such vectors has no text yet");
     return arena_printf(p->arena,
                         "ls_warp_%s(ls_combine_%s(ls_combine_%s(%s[0], %s[1]), "
                         "ls_combine_%s(%s[2], %s[3])))",
@@ -358,7 +390,7 @@ void print_combine(NestPrinter *p, const NestNode *node) {
         text =
             arena_printf(p->arena, "%s[%s][%d]", tree, print_index(p, node->at[0]), level_of(fold));
     else
-        text = vector_text(p, kind_text(p, fold, fold->type), tree);
+        text = vector_text(p, fold, kind_text(p, fold, fold->type), tree);
     const bool odd = fold && p->odd && print_is_quick(fold);
     if (!odd && print_is_only_stored(p, node))
         print_move(p, node, text);

@@ -118,6 +118,22 @@ const char *print_index(NestPrinter *p, Index index) {
     return text.data;
 }
 
+/* `0 < amount`, each side without what the other has. */
+const char *print_amount(NestPrinter *p, Index amount) {
+    Index less = {NULL, 0}, more = {NULL, 0};
+    IndexTerm *terms = arena_alloc(p->arena, (2 * amount.count + 1) * sizeof *terms);
+    less.terms = terms;
+    more.terms = terms + amount.count;
+    for (size_t i = 0; i < amount.count; i++) {
+        IndexTerm term = amount.terms[i];
+        const bool negative = term.factor < 0;
+        if (negative) term.factor = -term.factor;
+        terms[negative ? less.count : amount.count + more.count] = term;
+        *(negative ? &less.count : &more.count) += 1;
+    }
+    return arena_printf(p->arena, "%s < %s", print_index(p, less), print_index(p, more));
+}
+
 const char *print_bracketed(const NestPrinter *p, const char *text) {
     return strchr(text, ' ') || *text == '-' ? arena_printf(p->arena, "(%s)", text) : text;
 }

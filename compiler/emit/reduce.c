@@ -20,10 +20,10 @@ typedef struct Kind {
 static const Kind kinds[] = {
     {OP_SUM, "sum", "(%t)-0.0", "0", "0", "a + b", "ls_add_%t(a, b)"},
     {OP_PROD, "prod", "(%t)1.0", "1", "1", "a * b", "ls_mul_%t(a, b)"},
-    {OP_REDUCE_MIN, "min", "LS_INFINITY_%T", "LS_MAX_%T", "~(%t)0", "ls_min_%t(a, b)",
-     "ls_min_%t(a, b)"},
-    {OP_REDUCE_MAX, "max", "-LS_INFINITY_%T", "-LS_MAX_%T - 1", "0", "ls_max_%t(a, b)",
-     "ls_max_%t(a, b)"},
+    {OP_REDUCE_MIN, "min", "LS_INFINITY_%T", "LS_MAX_%T", "~(%t)0",
+     "LS_LESSER(%t, ls_min_%t(a, b), a, b)", "ls_min_%t(a, b)"},
+    {OP_REDUCE_MAX, "max", "-LS_INFINITY_%T", "-LS_MAX_%T - 1", "0",
+     "LS_GREATER(%t, ls_max_%t(a, b), a, b)", "ls_max_%t(a, b)"},
     {OP_ANY, "any", "", "0", "", "", "a | b"},
     {OP_ALL, "all", "", "1", "", "", "a & b"},
 };

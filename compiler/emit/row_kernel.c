@@ -76,6 +76,7 @@ ls_image_kernel emit_row_kernel(Emitter *e, Text *phases, Text *kernels, const K
     e->number = kernel->first + 1;
     e->phase = &e->plan->phases[kernel->first];
     e->list = -1;
+    e->eights |= nest->nest->width == 8;
     emit_nest(e, nest, kernel, label, comment.data, phases);
     for (uint32_t p = kernel->first; p < last; p++) /* memory of the kernel lives through it */
         for (size_t i = 0; i < e->plan->array_count; i++)

@@ -69,6 +69,7 @@ static PhaseText emit_team(Emitter *e, const Kernel *panels, uint32_t number, Te
     const char *name = arena_printf(e->arena, "%srows_%u", e->prefix, e->number);
     const char *comment = arena_printf(e->arena, "/* Phases %u to %u, a row a team. */", e->number,
                                        first + rows.count);
+    e->eights |= nest->nest->width == 8;
     emit_nest(e, nest, NULL, name, comment, out);
     arena_close(arena);
     for (uint32_t p = first; p < first + rows.count; p++)

@@ -371,8 +371,10 @@ static void check_push(Checker *c, const NestNode *n) {
               "a push has a subscript for each dim, and the leaf"))
         return;
     for (size_t i = 0; i < n->at_count && !c->problem; i++) {
+        const bool leaf = i + 1 == n->at_count; /* of a fold neighbours may lie across lanes */
         set |= check_index(c, n->at[i]);
-        check_vector_index(c, n->at[i], 1, "an index goes by 0 or 1 along a vector");
+        if (!leaf || tree->node->kind != NEST_FOLD)
+            check_vector_index(c, n->at[i], 1, "an index goes by 0 or 1 along a vector");
     }
     check_options(c, n);
     if (!c->problem) value_varies(c, n->value);
@@ -460,6 +462,22 @@ static bool is_straight(const NestNode *node) {
     return true;
 }
 
+/* Lane loops in each other are as many lanes together, and nothing stands between them. */
+static bool is_all_lanes(const Checker *c, const NestNode *n, int64_t extent) {
+    int64_t own;
+    bool inside = false;
+    for (int i = 0; i < c->loop_count; i++) {
+        if (c->loops[i]->loop != LOOP_LANE) continue;
+        if (!index_is_number(c->loops[i]->extent, &own)) return false;
+        extent *= own;
+        inside = true;
+    }
+    if (inside && c->loops[c->loop_count - 1]->body != n) return false;
+    if (extent == c->nest->lanes) return true;
+    return extent < c->nest->lanes && n->body && n->body->kind == NEST_LOOP &&
+           n->body->loop == LOOP_LANE && !n->body->next;
+}
+
 static void check_loop(Checker *c, const NestNode *n) {
     const LoopSet outside = of_kinds(c, (unsigned)~SERIAL), warps = of_kinds(c, THREADS);
     int64_t extent = 0;
@@ -473,15 +491,16 @@ static void check_loop(Checker *c, const NestNode *n) {
         needs(c, !warps, "a warp loop is in no other loop of threads");
         break;
     case LOOP_LANE:
-        needs(c, known && extent == c->nest->lanes, "as many lanes as the launch has");
-        needs(c, !of_kinds(c, LANE | VECTOR), "a lane loop is in no other");
+        needs(c, known && is_all_lanes(c, n, extent), "as many lanes as the launch has");
+        needs(c, !of_kinds(c, VECTOR), "a lane loop is in no vector loop");
         break;
     case LOOP_UNROLLED:
         needs(c, known && extent >= 1 && extent <= UNROLLED_MAX,
               "an unrolled loop has a constant of at most 16 iterations");
         break;
     case LOOP_VECTOR:
-        needs(c, known && extent == c->nest->width, "a vector loop is as long as a vector");
+        needs(c, known && extent >= 1 && extent <= c->nest->width,
+              "a vector loop is no longer than a vector");
         needs(c, is_straight(n->body), "a vector loop is straight code");
         break;
     default: break;

@@ -1,5 +1,5 @@
 /* keep.c: what several loops load from memory alike is loaded once and kept in registers: scalar
- * replacement across loops.
+ * replacement across loops. So is what they compute alike of that, where it is some work.
  *
  * Needs loops over the same tile, as nest_tile leaves them, in which loads are of the same
  * elements, behind each other in one body or in what stands in it, and nothing that stores to their
@@ -140,11 +140,12 @@ static Index *subscripts(Nest *nest, const Chain *chain, bool extents) {
 }
 
 /* The registers' declaration takes the first loop's place, and that stands behind it. */
-static SymbolId declare(Nest *nest, NestNode **place, const Chain *chain, const NestNode *load) {
+static SymbolId declare(Nest *nest, NestNode **place, const Chain *chain, const NestNode *load,
+                        Type type) {
     const NestSymbol value = nest->symbols[load->name];
     NestNode *alloc = arena_alloc(nest->arena, sizeof *alloc);
-    const SymbolId kept = nest_symbol(nest, arena_printf(nest->arena, "%s_kept", value.name),
-                                      NAMED_ALLOC, nest->symbols[load->array].type);
+    const SymbolId kept =
+        nest_symbol(nest, arena_printf(nest->arena, "%s_kept", value.name), NAMED_ALLOC, type);
     *alloc = (NestNode){.kind = NEST_ALLOC,
                         .scope = SCOPE_REGISTER,
                         .name = kept,
@@ -181,7 +182,7 @@ static void keep_there(Keeper *k, NestNode **place, const Chain *own, const Nest
     for (NestNode *later = *other->body; later; later = later->next) {
         if (stores_to(later, load->array)) return;
         if (!is_same(k->nest, own, load, other, later)) continue;
-        if (!*kept) *kept = declare(k->nest, place, own, load);
+        if (!*kept) *kept = declare(k->nest, place, own, load, k->nest->symbols[load->array].type);
         later->array = *kept;
         later->list = 0;
         later->at = subscripts(k->nest, other, false);
@@ -227,7 +228,185 @@ static void keep_in(Keeper *k, NestNode **body) {
     }
 }
 
+/* ---- values ---- */
+
+enum { WORK_MIN = 8 }; /* of an operation whose value is worth a register */
+
+typedef struct Pair { /* bodies under equal loops, and a value of the first one */
+    Nest *nest;
+    const Chain *own, *other;
+} Pair;
+
+static const NestNode *bound_in(const Chain *chain, SymbolId symbol) {
+    const NestNode *node = *chain->body;
+    while (symbol && node && node->name != symbol) node = node->next;
+    return symbol ? node : NULL;
+}
+
+static size_t count_stores(const NestNode *body, SymbolId array) {
+    size_t count = 0;
+    for (const NestNode *node = body; node; node = node->next) {
+        count += node->kind == NEST_STORE && node->array == array;
+        count += count_stores(node->body, array) + count_stores(node->other, array);
+    }
+    return count;
+}
+
+/* Whether the load is of registers that are written once, in the first body or ahead of it. */
+static bool is_of_kept(const Pair *x, const NestNode *load) {
+    NestNode **alloc = nest_find(&x->nest->body, load->array);
+    return load->kind == NEST_LOAD && alloc && (*alloc)->kind == NEST_ALLOC &&
+           (*alloc)->scope == SCOPE_REGISTER && count_stores(x->nest->body, load->array) == 1;
+}
+
+/* Whether the first body keeps what it calls by the name where the load of the other one finds it.
+ */
+static bool is_kept_as(const Pair *x, SymbolId name, const NestNode *load) {
+    const Value *values = x->nest->values->values;
+    const NestNode *node = *x->own->body;
+    while (node && (node->kind != NEST_STORE || node->array != load->array)) node = node->next;
+    if (!node || values[node->value].op != VALUE_NAME) return false;
+    if (values[node->value].payload != name || node->at_count != load->at_count) return false;
+    for (size_t i = 0; i < node->at_count; i++)
+        if (!index_equal(node->at[i], as_in(x->nest, x->own, x->other, load->at[i]))) return false;
+    return true;
+}
+
+static bool is_same_value(const Pair *x, ValueId a, ValueId b);
+
+/* What the name is short for, outside of the bodies. */
+static const NestNode *find_name(const Pair *x, SymbolId *name) {
+    NestNode **place = nest_find(&x->nest->body, *name);
+    const Value *values = x->nest->values->values;
+    while (place && (*place)->kind == NEST_LET && values[(*place)->value].op == VALUE_NAME) {
+        *name = (SymbolId)values[(*place)->value].payload;
+        place = nest_find(&x->nest->body, *name);
+    }
+    return place ? *place : NULL;
+}
+
+static bool is_same_name(const Pair *x, SymbolId a, SymbolId b) {
+    const NestNode *own = bound_in(x->own, a), *other = bound_in(x->other, b);
+    if (!own != !other) return false;
+    if (!own) own = find_name(x, &a), other = find_name(x, &b);
+    if (a == b) return true;
+    if (!own || !other) return false;
+    if (own->kind == NEST_LET && other->kind == NEST_LET)
+        return is_same_value(x, own->value, other->value);
+    if (!bound_in(x->own, a) || own->kind != NEST_LOAD || !is_of_kept(x, other)) return false;
+    return is_same(x->nest, x->own, own, x->other, other) || is_kept_as(x, a, other);
+}
+
+/* Whether the index is made of loops alone, or of what stands ahead of both bodies. */
+static bool is_of_loops(const Chain *chain, Index index) {
+    for (const NestNode *node = *chain->body; node; node = node->next)
+        if (node->name && index_uses(index, node->name)) return false;
+    return true;
+}
+
+static bool is_same_value(const Pair *x, ValueId a, ValueId b) {
+    const Value *own = &x->nest->values->values[a], *other = &x->nest->values->values[b];
+    if (!a || !b) return a == b;
+    if (own->op != other->op || own->type != other->type) return false;
+    if (own->op == VALUE_NAME)
+        return is_same_name(x, (SymbolId)own->payload, (SymbolId)other->payload);
+    if (own->op == VALUE_INDEX) {
+        const Index index = *nest_index_of(x->nest, other);
+        return is_of_loops(x->other, index) &&
+               index_equal(*nest_index_of(x->nest, own), as_in(x->nest, x->own, x->other, index));
+    }
+    if (own->op == OP_CALL || own->payload != other->payload) return a == b && own->op == OP_CONST;
+    for (int i = 0; i < op_info[own->op].arity; i++)
+        if (!is_same_value(x, own->arg[i], other->arg[i])) return false;
+    return op_info[own->op].arity || a == b;
+}
+
+/* The node of the body whose limit its elements have; NULL: it has none. */
+static const NestNode *find_limited(const Chain *chain) {
+    const NestNode *node = *chain->body;
+    while (node && !node->has_limit) node = node->next;
+    return node;
+}
+
+static bool have_same_limit(const Pair *x) {
+    const NestNode *own = find_limited(x->own), *other = find_limited(x->other);
+    return own && other ? index_equal(own->limit, as_in(x->nest, x->own, x->other, other->limit))
+                        : !own && !other;
+}
+
+/* The value that the other body computes comes from registers. */
+static void take_value(const Pair *x, NestNode *let, SymbolId kept) {
+    const NestNode *limited = find_limited(x->other);
+    NestNode *next = let->next;
+    *let = (NestNode){.kind = NEST_LOAD,
+                      .name = let->name,
+                      .array = kept,
+                      .at = subscripts(x->nest, x->other, false),
+                      .at_count = x->other->count,
+                      .has_limit = limited != NULL,
+                      .range = let->range,
+                      .next = next};
+    if (limited) let->limit = limited->limit;
+}
+
+static SymbolId keep_let(Keeper *k, NestNode **place, const Chain *own, NestNode *let) {
+    SymbolId kept = 0;
+    bool behind = false;
+    for (NestNode *node = *place; node; node = node->next) {
+        const Chains others = find_chains(k->nest->arena, node);
+        for (size_t i = 0; i < others.count; i++) {
+            const Pair x = {k->nest, own, &others.items[i]};
+            const bool alike = behind && is_alike(own, x.other) &&
+                               has_same_test(k->nest, own, x.other) && have_same_limit(&x);
+            behind |= x.other->body == own->body;
+            for (NestNode *later = alike ? *x.other->body : NULL; later; later = later->next) {
+                if (later->kind != NEST_LET || !is_same_value(&x, let->value, later->value))
+                    continue;
+                if (!kept)
+                    kept = declare(k->nest, place, own, let, k->nest->symbols[let->name].type);
+                take_value(&x, later, kept);
+            }
+        }
+    }
+    return kept;
+}
+
+static bool is_work(const Nest *nest, const NestNode *let) {
+    const Type type = nest->symbols[let->name].type;
+    return let->kind == NEST_LET && op_info[nest->values->values[let->value].op].work >= WORK_MIN &&
+           type_info[type].compute == type && type != TYPE_BOOL;
+}
+
+static void keep_values_in(Keeper *k, NestNode **body) {
+    for (NestNode **at = body; *at; at = &(*at)->next) {
+        NestNode *node = *at;
+        const Chains chains = find_chains(k->nest->arena, node);
+        for (size_t i = 0; i < chains.count; i++) {
+            const Chain *own = &chains.items[i];
+            for (NestNode *let = *own->body; let; let = let->next) {
+                if (!is_work(k->nest, let)) continue;
+                const int64_t needs = registers_of(k->nest, own, k->nest->symbols[let->name].type);
+                if (needs > k->left) continue;
+                const NestNode *limited = find_limited(own);
+                const SymbolId kept = keep_let(k, at, own, let);
+                while (*at != node) at = &(*at)->next;
+                if (!kept) continue;
+                NestNode as = *let;
+                as.has_limit = limited != NULL;
+                as.where = 0;
+                if (limited) as.limit = limited->limit;
+                keep_value(k->nest, own, &as, kept);
+                let->next = as.next;
+                k->left -= needs;
+            }
+        }
+        keep_values_in(k, &node->body);
+        keep_values_in(k, &node->other);
+    }
+}
+
 void nest_keep(Nest *nest, int64_t registers) {
     Keeper k = {nest, registers};
     keep_in(&k, &nest->body);
+    keep_values_in(&k, &nest->body);
 }

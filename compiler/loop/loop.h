@@ -149,10 +149,10 @@ typedef enum NestKind {
 typedef enum LoopKind {
     LOOP_GRID,     /* iterations dealt to blocks, or to threads of a CPU, in any order */
     LOOP_WARP,     /* as many as the launch has */
-    LOOP_LANE,     /* likewise */
+    LOOP_LANE,     /* likewise; or several in each other, which are as many together */
     LOOP_SERIAL,   /* one after the other */
     LOOP_UNROLLED, /* likewise; a constant, at most 16 */
-    LOOP_VECTOR,   /* as many as a vector has; straight code, innermost */
+    LOOP_VECTOR,   /* as many as a vector has, or fewer; straight code, innermost */
     LOOP_KIND_COUNT
 } LoopKind;
 enum { UNROLLED_MAX = 16 };
@@ -511,14 +511,16 @@ typedef struct TileNumbers {
     bool single;    /* there is one tile at most: no such loop */
     bool once;      /* of WARP: there are as many tiles as warps at most, so no such loop */
     uint32_t rows;  /* single: 1, 2, 4 or 8 rows of 128, which hold all elements */
+    uint32_t width; /* elements of a vector, at most the nest's; 0: as many as that */
     bool alone;     /* a thread takes all of a tile, element by element; threads lie along others */
     bool scattered; /* accesses need not be contiguous along the loop; the caller guarantees that
                        iterations write distinct elements */
 } TileNumbers;
 const char *nest_tile(Nest *nest, SymbolId loop, const TileNumbers *numbers);
 
-/* place_tree.c: the tree as folds along its loops: eight rows in registers, 128 lanes across lanes
- * and vectors, the values of tiles in memory of the scope (REGISTER: there is one tile at most). */
+/* place_tree.c: the tree as folds along its loops: eight rows in registers, or a half of them in
+ * each half of the lanes; 128 lanes, and such halves, across lanes and vectors; the values of tiles
+ * in memory of the scope (REGISTER: there is one tile at most). */
 const char *nest_place_tree(Nest *nest, SymbolId tree, NestScope scope);
 
 /* tile_tree.c: the tree of a row, pushed to in a loop over a tile's elements, as one of each tile

@@ -1,11 +1,12 @@
 /* place_tree.c: turns a canonical tree into balanced folds along its loops.
  *
  * Needs the leaf of its one push to be 1024 tile + 128 row + vector lane + element, or without
- * vectors 1024 tile + 128 row + lane, each from a loop of its own, as nest_tile leaves it. Keeps
- * every bit: the tree's order is the bits of the row, then those of the lane, then those of the
- * tile. Changes the push to a fold of rows, one for each element of a vector; behind the rows their
- * values go to a fold of 128; and where there may be several tiles, the values of these to memory,
- * of which the canonical tree is made. */
+ * vectors 1024 tile + 128 row + lane, each from a loop of its own, as nest_tile leaves it; the
+ * first rows may be one part of the lanes', the others another's. Keeps every bit: the tree's order
+ * is the bits of the row, the part's last, then those of the lane, then those of the tile. Changes
+ * the push to a fold of rows, one for each element of a vector; behind the rows their values go to
+ * a fold of 128, with parts as its lowest bits; and where there may be several tiles, the values of
+ * these to memory, of which the canonical tree is made. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -21,6 +22,8 @@ typedef struct Placing {
     NestNode *loops[8]; /* around the push, the outermost first */
     size_t loop_count;
     NestNode *across, *row, *element; /* no element: there are no vectors */
+    NestNode *part;                   /* the loop over parts of the lanes; NULL: there is one */
+    int64_t part_count, width;        /* of such parts; of the elements of a vector */
     Index tile;                       /* its number */
     Index tiles;                      /* how many there are */
     SymbolId rows, lanes, parts;
@@ -66,8 +69,7 @@ static NestNode *loop_of(const Placing *p, int64_t coefficient, bool vector) {
 
 /* The lane of the tree at which the loop across a row is, or its vector begins. */
 static Index across_index(const Placing *p) {
-    const Index loop = index_symbol(p->nest->arena, p->across->name);
-    return p->element ? index_scale(p->nest->arena, loop, p->nest->width) : loop;
+    return index_scale(p->nest->arena, index_symbol(p->nest->arena, p->across->name), p->width);
 }
 
 static bool stands_in(const NestNode *loop, const NestNode *inner) {
@@ -76,17 +78,45 @@ static bool stands_in(const NestNode *loop, const NestNode *inner) {
     return node;
 }
 
+static int64_t rows_of(const Placing *p) {
+    int64_t rows = 0;
+    index_is_number(p->row->extent, &rows);
+    return rows;
+}
+
+/* The loop over parts of the lanes, if there is one: nothing else is in it but the one across a
+ * row, and each part's rows follow those of the one before. */
+static bool find_part(Placing *p) {
+    const Index leaf = p->push->at[p->push->at_count - 1];
+    NestNode *part = NULL;
+    int64_t step, count;
+    for (size_t i = 0; i < p->loop_count; i++)
+        if (p->loops[i]->loop == LOOP_LANE && p->loops[i] != p->across) part = p->loops[i];
+    if (!part || part->body != p->across || p->across->next) return false;
+    if (!index_is_number(part->extent, &count) ||
+        !index_is_number(index_coefficient(p->nest->arena, leaf, part->name), &step) ||
+        step != rows_of(p) * ROW)
+        return false;
+    p->part = part;
+    p->part_count = count;
+    return true;
+}
+
 static const char *find_form(Placing *p) {
     Arena *arena = p->nest->arena;
     const Index leaf = p->push->at[p->push->at_count - 1];
     p->element = loop_of(p, 1, true);
     p->row = loop_of(p, ROW, false);
-    p->across = loop_of(p, p->element ? p->nest->width : 1, false);
+    if (p->element) index_is_number(p->element->extent, &p->width);
+    p->across = loop_of(p, p->width, false);
     if (!p->row || !p->across || !stands_in(p->across, p->row) ||
         (p->element && (p->row->body != p->element || p->element->next)))
         return "its leaves are not tiles of rows of lanes";
     Index rest =
         index_subtract(arena, leaf, index_scale(arena, index_symbol(arena, p->row->name), ROW));
+    if (find_part(p))
+        rest = index_subtract(
+            arena, rest, index_scale(arena, index_symbol(arena, p->part->name), rows_of(p) * ROW));
     if (p->element) rest = index_subtract(arena, rest, index_symbol(arena, p->element->name));
     rest = index_subtract(arena, rest, across_index(p));
     IndexTerm *terms = arena_alloc(arena, (rest.count + 1) * sizeof *terms);
@@ -125,12 +155,10 @@ static NestNode fold(const Placing *p, SymbolId name, int64_t leaves, Index *dim
 static void place_rows(Placing *p) {
     Nest *nest = p->nest;
     Arena *arena = nest->arena;
-    int64_t rows = 0;
-    index_is_number(p->row->extent, &rows);
     p->rows = named(p, "row", NAMED_TREE, p->declaration->type);
     NestNode *begin = arena_alloc(arena, sizeof *begin), **end = &p->row->next, *after = *end;
     const size_t dims = p->element ? 1 : 0;
-    *begin = fold(p, p->rows, rows, subscript(p, index_number(arena, nest->width)), dims);
+    *begin = fold(p, p->rows, rows_of(p), subscript(p, index_number(arena, p->width)), dims);
     begin->next = p->across->body;
     p->across->body = begin;
     const SymbolId value = named(p, "value", NAMED_VALUE, p->declaration->type);
@@ -143,11 +171,13 @@ static void place_rows(Placing *p) {
                                   (NestNode){.kind = NEST_LOOP,
                                              .loop = LOOP_VECTOR,
                                              .name = name,
-                                             .extent = index_number(arena, nest->width)});
+                                             .extent = index_number(arena, p->width)});
         loop->next = after;
         after = NULL;
         end = &loop->body;
     }
+    lane = index_scale(arena, lane, p->part_count); /* the parts of a tree's lane are neighbours */
+    if (p->part) lane = index_add(arena, lane, index_symbol(arena, p->part->name));
     nest_add(nest, &end,
              (NestNode){.kind = NEST_COMBINE,
                         .name = value,
@@ -169,14 +199,14 @@ static void place_rows(Placing *p) {
     p->push->at_count = dims + 1;
 }
 
-/* Around the loop across a row: the fold of lanes, and what becomes of it. */
+/* Around the loops over lanes: the fold of lanes, and what becomes of it. */
 static void place_lanes(Placing *p, NestScope scope) {
     Nest *nest = p->nest;
     NestNode *loop = arena_alloc(nest->arena, sizeof *loop), **end = &loop->next;
-    *loop = *p->across;
-    NestNode *after = p->across->next;
-    *p->across = fold(p, p->lanes, ROW, nest_at(nest, 0), 0); /* in its place, the loop behind it */
-    p->across->next = loop;
+    NestNode *lanes = p->part ? p->part : p->across, *after = lanes->next;
+    *loop = *lanes;
+    *lanes = fold(p, p->lanes, ROW * p->part_count, nest_at(nest, 0), 0); /* ahead of the loop */
+    lanes->next = loop;
     loop->next = NULL;
     if (scope != SCOPE_REGISTER) {
         const SymbolId value = named(p, "tile", NAMED_VALUE, p->declaration->type);
@@ -248,7 +278,7 @@ static bool is_warp(const Placing *p) {
 }
 
 const char *nest_place_tree(Nest *nest, SymbolId tree, NestScope scope) {
-    Placing p = {.nest = nest, .tree = tree};
+    Placing p = {.nest = nest, .tree = tree, .part_count = 1, .width = 1};
     NestNode **place = nest_find(&nest->body, tree);
     int64_t number;
     if (!place || (*place)->kind != NEST_TREE) return "there is no such tree";

@@ -49,8 +49,11 @@ static void limit_all(NestNode *body, Index limit) {
 }
 
 typedef struct Loops { /* a tile's */
-    SymbolId tile, turn, warp, across, row, element;
-    Index number; /* of the tile */
+    SymbolId tile, turn, warp, part, across, row, element;
+    Index number;  /* of the tile */
+    int64_t width; /* of a vector */
+    int64_t parts; /* of the lanes, which have a row of the tile each: a row takes no more lanes */
+    int64_t rows;  /* of each part */
 } Loops;
 
 static SymbolId loop_symbol(Nest *nest, const char *name) {
@@ -61,12 +64,17 @@ static Index scaled(Nest *nest, SymbolId symbol, int64_t factor) {
     return index_scale(nest->arena, index_symbol(nest->arena, symbol), factor);
 }
 
-static Loops make_loops(Nest *nest, const TileNumbers *numbers) {
+static Loops make_loops(Nest *nest, const TileNumbers *numbers, int64_t rows) {
     Arena *arena = nest->arena;
     const bool lanes = nest->lanes > 1 && !numbers->alone;
     Loops l = {.across = loop_symbol(nest, lanes ? "l" : "j"),
                .row = loop_symbol(nest, "r"),
-               .element = loop_symbol(nest, "e")};
+               .element = loop_symbol(nest, "e"),
+               .width = numbers->width ? numbers->width : nest->width,
+               .parts = 1};
+    if (lanes && nest->lanes * l.width > ROW) l.parts = nest->lanes * l.width / ROW;
+    if (l.parts > 1) l.part = loop_symbol(nest, "h");
+    l.rows = rows > l.parts ? rows / l.parts : 1;
     if (numbers->single || (numbers->once && nest->warps == 1)) return l;
     l.tile = loop_symbol(nest, numbers->kind == LOOP_GRID ? "g" : "t");
     l.number = index_symbol(arena, l.tile);
@@ -79,23 +87,26 @@ static Loops make_loops(Nest *nest, const TileNumbers *numbers) {
 }
 
 /* A thread goes from lane to lane of the tree. */
-static NestNode *lanes_alone(Nest *nest, const Loops *l, uint32_t rows, NestNode *body) {
+static NestNode *lanes_alone(Nest *nest, const Loops *l, NestNode *body) {
     Arena *arena = nest->arena;
-    body = nest_around(nest, LOOP_UNROLLED, l->row, index_number(arena, rows), body);
+    body = nest_around(nest, LOOP_UNROLLED, l->row, index_number(arena, l->rows), body);
     return nest_around(nest, LOOP_SERIAL, l->across, index_number(arena, ROW), body);
 }
 
-/* The rows of a tile, and what is across them. */
-static NestNode *tile_body(Nest *nest, const Loops *l, uint32_t rows, NestNode *body) {
+/* The rows of a tile, and what is across them. Where vectors are so wide that a row takes a part of
+ * the lanes, each part has as many rows, which follow each other: the tree then joins the parts. */
+static NestNode *tile_body(Nest *nest, const Loops *l, NestNode *body) {
     Arena *arena = nest->arena;
-    const int64_t steps = ROW / ((int64_t)nest->lanes * nest->width);
+    const int64_t steps = ROW / (nest->lanes * l->width);
     const LoopKind across = nest->lanes > 1         ? LOOP_LANE
                             : steps <= UNROLLED_MAX ? LOOP_UNROLLED
                                                     : LOOP_SERIAL;
-    body = nest_around(nest, LOOP_VECTOR, l->element, index_number(arena, nest->width), body);
-    body = nest_around(nest, LOOP_UNROLLED, l->row, index_number(arena, rows), body);
-    return nest_around(nest, across, l->across,
-                       index_number(arena, nest->lanes > 1 ? nest->lanes : steps), body);
+    body = nest_around(nest, LOOP_VECTOR, l->element, index_number(arena, l->width), body);
+    body = nest_around(nest, LOOP_UNROLLED, l->row, index_number(arena, l->rows), body);
+    body = nest_around(nest, across, l->across,
+                       index_number(arena, nest->lanes > 1 ? nest->lanes / l->parts : steps), body);
+    if (!l->part) return body;
+    return nest_around(nest, LOOP_LANE, l->part, index_number(arena, l->parts), body);
 }
 
 /* The length from which limits are computed. If the loop's length is a strip's width, bound by
@@ -120,30 +131,32 @@ static Index bound_of(const Nest *nest, Index extent, int64_t max) {
 const char *nest_tile(Nest *nest, SymbolId loop, const TileNumbers *numbers) {
     Arena *arena = nest->arena;
     NestNode **place = nest_find(&nest->body, loop), *first = NULL, **end = &first;
-    const uint32_t rows = numbers->single ? numbers->rows : ROWS;
+    const int64_t rows = numbers->single ? numbers->rows : ROWS;
     if (!place || (*place)->kind != NEST_LOOP) return "there is no such loop";
     NestNode *old = *place;
     if (old->loop != LOOP_SERIAL && old->loop != LOOP_GRID) return "the loop is tiled already";
     const char *problem = find_problem(nest, old, numbers->alone || numbers->scattered);
     if (problem) return problem;
-    if (!numbers->alone && ROW % (nest->lanes * nest->width))
-        return "a row of 128 is not lanes times width";
     if (numbers->once && (numbers->kind != LOOP_WARP || numbers->alone))
         return "only warps take a tile each";
     if (!rows || rows > ROWS || (rows & (rows - 1))) return "a tile has 1, 2, 4 or 8 rows";
-    const Loops l = make_loops(nest, numbers);
+    const Loops l = make_loops(nest, numbers, rows);
+    const int64_t elements = rows > l.parts ? rows * ROW : l.parts * ROW;
+    if (!numbers->alone && (nest->lanes % l.parts || ROW * l.parts % (nest->lanes * l.width)))
+        return "a row of 128 is not lanes times width";
+    if (l.parts > ROWS) return "the lanes take more elements at once than a tile has";
     Index at = scaled(nest, l.row, ROW);
     if (!numbers->alone) at = index_add(arena, at, index_symbol(arena, l.element));
-    at = index_add(arena, at, scaled(nest, l.across, numbers->alone ? 1 : nest->width));
+    at = index_add(arena, at, scaled(nest, l.across, numbers->alone ? 1 : l.width));
+    if (l.part) at = index_add(arena, at, scaled(nest, l.part, l.rows * ROW));
     at = index_add(arena, at, index_scale(arena, l.number, TILE));
     NestNode *body = nest_copy(arena, old->body);
     nest_replace(nest, body, loop, at);
-    const Index bound =
-        numbers->single ? bound_of(nest, old->extent, (int64_t)rows * ROW) : old->extent;
+    const Index bound = numbers->single ? bound_of(nest, old->extent, rows * ROW) : old->extent;
     int64_t known;
-    if (!numbers->single || !index_is_number(bound, &known) || known < (int64_t)rows * ROW)
+    if (!numbers->single || !index_is_number(bound, &known) || known < elements)
         limit_all(body, index_subtract(arena, bound, at));
-    body = (numbers->alone ? lanes_alone : tile_body)(nest, &l, rows, body);
+    body = (numbers->alone ? lanes_alone : tile_body)(nest, &l, body);
     if (!numbers->single) {
         const Index tiles = nest_ceiling(nest, &end, old->extent, TILE, "tiles");
         Index turns = tiles;

@@ -1,8 +1,9 @@
 /* map.c: the schedule of a map: its elements in items of 1024, whatever their axes.
  *
  * The loops over the axes become one where every array lets them (coalescing), and an item is a run
- * of it. Where 32 lanes work on an item, a lane takes vectors: first all that are whole, then the
- * elements that are left. Where one thread does, what is not one loop stays two, and an item goes
+ * of it. Where 32 lanes work on an item, of 512 elements then, a lane takes vectors: several of a
+ * whole item at once, loads first, or first all that are whole, then the elements that are left.
+ * Where one thread does, what is not one loop stays two, and an item goes
  * through the rows that it touches; stores of what nobody reads again go past the caches, item by
  * item, as draws are made; else a thread takes all items of its share as one. Of a list an entry of
  * the runtime's table says which item of which tensor is next. */
@@ -13,13 +14,20 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-enum { ITEM = 1024 };
+enum { ITEM = 1024, LANES_ITEM = 512 };
+
+uint32_t schedule_map_item(const Plan *plan, uint32_t phase, uint32_t lanes) {
+    const bool list = ir_list_axis(plan->function, plan->phases[phase].inner) >= 0;
+    return lanes > 1 && !list ? LANES_ITEM : ITEM;
+}
 
 typedef struct MapBuilder {
     Nest *nest;
     Arena *arena;
     const MapNumbers *numbers;
     NestNode **place; /* where the outermost loop over elements stands */
+    int64_t item;     /* elements of an item */
+    SymbolId rows;    /* the unrolled loop over rows of whole items; 0: there is none */
     bool list, by_columns;
 } MapBuilder;
 
@@ -55,13 +63,20 @@ static NestNode *instance(MapBuilder *b, const NestNode *loop, Index at) {
     return nest_put_index(b->nest, nest_clone(b->nest, loop->body), loop->name, at);
 }
 
+/* A lane's vector of a row: the loop over its elements, from `at` on. */
+static NestNode *vector_of(MapBuilder *b, const NestNode *loop, Index at) {
+    const SymbolId e = make_loop_name(b->nest, "e");
+    return nest_around(b->nest, LOOP_VECTOR, e, make_number(b->nest, b->nest->width),
+                       instance(b, loop, make_add(b->nest, at, make_symbol(b->nest, e))));
+}
+
 /* Neighbours a lane at a time. Behind the last whole vector, fewer elements than one are left. */
 static NestNode *lanes_of_item(MapBuilder *b, const NestNode *loop, Index item) {
     Nest *nest = b->nest;
     NestNode *first = NULL, **end = &first;
     const int64_t width = nest->width, stride = (int64_t)nest->lanes * width;
     const SymbolId lane = make_loop_name(b->nest, "lane"), row = make_loop_name(b->nest, "row");
-    const Index begin = make_scale(b->nest, item, ITEM);
+    const Index begin = make_scale(b->nest, item, b->item);
     const Index whole = index_scale(
         b->arena, nest_floor(nest, &end, loop->extent, width, width == 8 ? "eights" : "fours"),
         width);
@@ -69,16 +84,9 @@ static NestNode *lanes_of_item(MapBuilder *b, const NestNode *loop, Index item) 
     at = make_add(b->nest, at, make_scale(b->nest, make_symbol(b->nest, lane), width));
     const Index left =
         make_less(b->nest, loop->extent, make_add(b->nest, at, make_number(b->nest, width - 1)));
-    NestNode *body;
-    if (width > 1) {
-        const SymbolId e = make_loop_name(b->nest, "e");
-        body = nest_around(nest, LOOP_VECTOR, e, make_number(b->nest, width),
-                           instance(b, loop, make_add(b->nest, at, make_symbol(b->nest, e))));
-    } else {
-        body = instance(b, loop, at);
-    }
+    NestNode *body = width > 1 ? vector_of(b, loop, at) : instance(b, loop, at);
     body = nest_only_where(nest, left, body);
-    body = nest_around(nest, LOOP_SERIAL, row, make_number(b->nest, ITEM / stride), body);
+    body = nest_around(nest, LOOP_SERIAL, row, make_number(b->nest, b->item / stride), body);
     *end = nest_around(nest, LOOP_LANE, lane, make_number(b->nest, nest->lanes), body);
     end = &(*end)->next;
     if (width == 1) return first;
@@ -87,9 +95,72 @@ static NestNode *lanes_of_item(MapBuilder *b, const NestNode *loop, Index item) 
     body = nest_only_where(nest, make_less(b->nest, loop->extent, at), instance(b, loop, at));
     body = nest_around(nest, LOOP_LANE, rest, make_number(b->nest, nest->lanes), body);
     *end = nest_only_where(
-        nest, make_less(b->nest, make_add(b->nest, begin, make_number(b->nest, ITEM)), whole),
+        nest, make_less(b->nest, make_add(b->nest, begin, make_number(b->nest, b->item)), whole),
         body);
     return first;
+}
+
+/* How many rows of an item a lane takes side by side: those whose loads are under way together
+ * have so many bytes at most, and their text is not too long. */
+static int64_t rows_at_once(const MapBuilder *b, const NestNode *loop) {
+    enum { LOAD_BYTES = 64, WORK_MAX = 1024 };
+    const int64_t width = b->nest->width, work = width * items_work(b->nest, loop->body);
+    int64_t bytes = 0, rows = b->item / (b->nest->lanes * width);
+    for (const NestNode *node = loop->body; node; node = node->next)
+        if (node->kind == NEST_LOAD)
+            bytes += width * (int64_t)type_info[b->nest->symbols[node->array].type].size;
+    while (rows > 1 && (rows * bytes > LOAD_BYTES || rows * work > WORK_MAX)) rows /= 2;
+    return rows;
+}
+
+static bool is_straight(const NestNode *body) {
+    for (const NestNode *node = body; node; node = node->next)
+        if (node->body || node->other) return false;
+    return true;
+}
+
+/* An item of which all elements exist: rows side by side, without tests. */
+static NestNode *whole_item(MapBuilder *b, const NestNode *loop, Index item, int64_t rows) {
+    Nest *nest = b->nest;
+    const int64_t width = nest->width, stride = (int64_t)nest->lanes * width;
+    const SymbolId lane = make_loop_name(nest, "lane"), turn = make_loop_name(nest, "q");
+    b->rows = make_loop_name(nest, "row");
+    Index at = make_scale(nest, item, b->item);
+    if (b->item > rows * stride)
+        at = make_add(nest, at, make_scale(nest, make_symbol(nest, turn), rows * stride));
+    at = make_add(nest, at, make_scale(nest, make_symbol(nest, b->rows), stride));
+    at = make_add(nest, at, make_scale(nest, make_symbol(nest, lane), width));
+    NestNode *body = vector_of(b, loop, at);
+    body = nest_around(nest, LOOP_UNROLLED, b->rows, make_number(nest, rows), body);
+    if (b->item > rows * stride)
+        body = nest_around(nest, LOOP_SERIAL, turn, make_number(nest, b->item / (rows * stride)),
+                           body);
+    return nest_around(nest, LOOP_LANE, lane, make_number(nest, nest->lanes), body);
+}
+
+/* The last item, element by element. */
+static NestNode *part_of_item(MapBuilder *b, const NestNode *loop, Index item) {
+    Nest *nest = b->nest;
+    const SymbolId lane = make_loop_name(nest, "lane"), turn = make_loop_name(nest, "q");
+    Index at = make_add(nest, make_scale(nest, item, b->item), make_symbol(nest, lane));
+    at = make_add(nest, at, make_scale(nest, make_symbol(nest, turn), nest->lanes));
+    NestNode *body =
+        nest_only_where(nest, make_less(nest, loop->extent, at), instance(b, loop, at));
+    body = nest_around(nest, LOOP_SERIAL, turn, make_number(nest, b->item / nest->lanes), body);
+    return nest_around(nest, LOOP_LANE, lane, make_number(nest, nest->lanes), body);
+}
+
+/* Where several rows go side by side, an item that is whole is tested once. */
+static NestNode *lanes_of_whole_item(MapBuilder *b, const NestNode *loop, Index item) {
+    Nest *nest = b->nest;
+    const int64_t rows = nest->width > 1 && is_straight(loop->body) ? rows_at_once(b, loop) : 1;
+    if (rows == 1) return lanes_of_item(b, loop, item);
+    const Index last =
+        make_add(nest, make_scale(nest, item, b->item), make_number(nest, b->item - 1));
+    NestNode *test =
+        nest_only_where(nest, make_less(nest, loop->extent, last), whole_item(b, loop, item, rows));
+    test->other = part_of_item(b, loop, item);
+    return test;
 }
 
 /* Of a body a LET that says in which block of a number of elements the loop's index lies. */
@@ -274,7 +345,7 @@ static NestNode *work_of_items(MapBuilder *b, Index item, Index last) {
 
 static NestNode *work_of_item(MapBuilder *b, Index item) {
     return b->nest->lanes > 1
-               ? lanes_of_item(b, *b->place, item)
+               ? (b->list ? lanes_of_item : lanes_of_whole_item)(b, *b->place, item)
                : work_of_items(b, item, make_add(b->nest, item, make_number(b->nest, 1)));
 }
 
@@ -346,7 +417,7 @@ static void build_items(MapBuilder *b, PlainNest *plain, bool single) {
     if (inner) all = index_multiply(b->arena, all, inner->extent);
     plain->elements = all;
     if (single) {
-        const Index items = nest_ceiling(b->nest, &end, all, ITEM, "items");
+        const Index items = nest_ceiling(b->nest, &end, all, b->item, "items");
         *end = nest_around(b->nest, LOOP_GRID, item, items,
                            work_of_item(b, make_symbol(b->nest, item)));
     } else {
@@ -407,7 +478,10 @@ PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numb
     PlainNest *plain = schedule_plain(plan, &alone, numbers->layout, arena, problem);
     size_t streams = 0;
     if (!plain) return NULL;
-    MapBuilder b = {.nest = plain->nest, .arena = arena, .numbers = numbers};
+    MapBuilder b = {.nest = plain->nest,
+                    .arena = arena,
+                    .numbers = numbers,
+                    .item = schedule_map_item(plan, phase, numbers->lanes)};
     b.place = &plain->nest->body;
     while (*b.place && (*b.place)->kind != NEST_LOOP)
         b.place = (*b.place)->kind == NEST_WHEN ? &(*b.place)->body : &(*b.place)->next;
@@ -418,6 +492,7 @@ PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numb
     NestNode *tensors = NULL;
     if (ir_list_axis(plan->function, plan->phases[phase].inner) >= 0) {
         tensors = *b.place;
+        b.list = true;
         b.place = &tensors->body;
         while (*b.place && (*b.place)->kind != NEST_LOOP) b.place = &(*b.place)->next;
     }
@@ -441,6 +516,7 @@ PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numb
                     b.nest->lanes > 1 || streams || body_draws(b.nest, (*b.place)->body));
     nest_sweep(b.nest);
     nest_hoist(b.nest);
+    if (b.rows) nest_load_first(b.nest, b.rows);
     if (numbers->lanes == 1) nest_unswitch(b.nest);
     return plain;
 }

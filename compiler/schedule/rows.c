@@ -87,9 +87,9 @@ static void list_loops(const NestNode *body, const LoopList *but, LoopList *list
     }
 }
 
-/* The one tile that a loop goes over, of so many rows. */
-static void tile_loops(RowBuilder *b, const LoopList *loops, uint32_t rows) {
-    const TileNumbers numbers = {.single = true, .rows = rows, .scattered = true};
+/* The one tile that a loop goes over, of so many rows, by vectors of so many elements. */
+static void tile_loops(RowBuilder *b, const LoopList *loops, uint32_t rows, uint32_t width) {
+    const TileNumbers numbers = {.single = true, .rows = rows, .width = width, .scattered = true};
     for (size_t i = 0; i < loops->count; i++)
         refuse(b, nest_tile(b->nest, loops->names[i], &numbers));
 }
@@ -119,7 +119,7 @@ static void tile_warp(RowBuilder *b, SymbolId row) {
     LoopList loops = {.count = 0};
     place_trees(b, true, SCOPE_REGISTER);
     list_loops((*nest_find(&b->nest->body, row))->body, &(LoopList){.count = 0}, &loops);
-    if (!b->problem) tile_loops(b, &loops, b->numbers->rows);
+    if (!b->problem) tile_loops(b, &loops, b->numbers->rows, b->nest->width);
 }
 
 /* Of a row that goes past in turns, loops that store along it begin on a vector's boundary (loop
@@ -149,12 +149,12 @@ static void tile_block(RowBuilder *b, SymbolId row) {
     list_loops((*nest_find(&nest->body, row))->body, &none, &chunks);
     if (!b->problem) place_trees(b, true, SCOPE_SHARED);
     list_loops((*nest_find(&nest->body, row))->body, &chunks, &others);
-    tile_loops(b, &others, b->numbers->tiles <= ROW ? 1 : 8);
+    tile_loops(b, &others, b->numbers->tiles <= ROW ? 1 : 8, ROW / nest->lanes);
     for (size_t i = 0; i < chunks.count && !b->problem; i++) {
         LoopList inner = none;
         list_loops((*nest_find(&nest->body, chunks.names[i]))->body, &none, &inner);
         const bool few = inner.count && is_listed(&ahead, inner.names[0]);
-        tile_loops(b, &inner, few ? 1 : 8);
+        tile_loops(b, &inner, few ? 1 : 8, nest->width);
         if (nest->warps > 1 && !b->problem)
             refuse(b, nest_deal(nest, chunks.names[i], once || few ? DEAL_ONCE : DEAL_WARPS));
     }
@@ -187,11 +187,63 @@ static void alternate_turns(RowBuilder *b, NestNode *body, size_t *count) {
     }
 }
 
-static void load_all_first(RowBuilder *b) {
+/* A row is loaded once, to registers. */
+static bool is_kept(const RowBuilder *b) {
+    return b->numbers->rows || b->numbers->tiles <= b->nest->warps;
+}
+
+/* The bytes of the narrowest element of what the body loads and stores of each row; 0: nothing. */
+static size_t narrowest(const Nest *nest, const NestNode *body, SymbolId row) {
+    size_t least = 0;
+    for (const NestNode *node = body; node; node = node->next) {
+        const bool access = node->kind == NEST_LOAD || node->kind == NEST_STORE;
+        const size_t inner = narrowest(nest, node->body, row);
+        size_t own = 0;
+        if (access && nest->symbols[node->array].kind == NAMED_ARRAY &&
+            index_uses(node->at[0], row))
+            own = type_info[nest->symbols[node->array].type].size;
+        if (own && (!least || own < least)) least = own;
+        if (inner && (!least || inner < least)) least = inner;
+    }
+    return least;
+}
+
+/* The elements of a vector: of as many bytes as a lane accesses at once, up to so many times those
+ * that make a row of the tree across the lanes. Rows that warps take in turns keep those, and so do
+ * rows of which a lane would have one vector alone: the halves' joining costs more than it saves.
+ */
+static uint32_t find_width(const RowBuilder *b, const NestNode *rows) {
+    enum { ACCESS = 16, TIMES = 2 };
+    size_t size = 0;
+    const bool kept = is_kept(b) && (!b->numbers->rows || b->numbers->rows > TIMES);
+    for (const NestNode *node = rows->body; node; node = node->next) {
+        const size_t own = node->kind == NEST_LOOP ? narrowest(b->nest, node->body, rows->name) : 0;
+        if (own && (!size || own < size)) size = own;
+    }
+    const uint32_t least = b->numbers->width;
+    return kept && size && ACCESS / size >= TIMES * least ? TIMES * least : least;
+}
+
+/* Whether the loop loads several elements at each of its iterations that are the same for all rows,
+ * and none of the row: these are near, and together would take the registers of other warps. */
+static bool loads_weights(const Nest *nest, const NestNode *loop, SymbolId row) {
+    const NestNode *vector = loop->body;
+    size_t count = 0;
+    if (!vector || vector->kind != NEST_LOOP) return false;
+    for (const NestNode *node = vector->body; node; node = node->next) {
+        if (node->kind != NEST_LOAD || nest->symbols[node->array].kind != NAMED_ARRAY) continue;
+        if (index_uses(node->at[0], row)) return false;
+        count++;
+    }
+    return count > 1;
+}
+
+static void load_all_first(RowBuilder *b, SymbolId row) {
     const SymbolId count = (SymbolId)b->nest->symbol_count;
     for (SymbolId s = 1; s < count; s++) {
         NestNode **place = nest_find(&b->nest->body, s);
-        if (place && (*place)->kind == NEST_LOOP && (*place)->loop == LOOP_UNROLLED)
+        if (place && (*place)->kind == NEST_LOOP && (*place)->loop == LOOP_UNROLLED &&
+            !(is_kept(b) && loads_weights(b->nest, *place, row)))
             nest_load_first(b->nest, s);
     }
 }
@@ -384,6 +436,7 @@ static void build(RowBuilder *b, const Plan *plan, const Kernel *kernel) {
     join_along(b, rows->body);
     forward_values(b, plan, kernel, rows);
     if (b->problem) return;
+    b->nest->width = find_width(b, rows);
     (b->numbers->rows ? tile_warp : tile_block)(b, row);
     if (b->problem) return;
     nest_keep(b->nest, b->numbers->registers);
@@ -391,7 +444,7 @@ static void build(RowBuilder *b, const Plan *plan, const Kernel *kernel) {
     place_trees(b, false, b->numbers->rows ? SCOPE_REGISTER : SCOPE_SHARED);
     if (b->problem) return;
     if (!b->numbers->rows) split_tails(b, rows->body, false);
-    if (b->numbers->first) load_all_first(b);
+    if (b->numbers->first) load_all_first(b, row);
     if (b->numbers->load_bytes) jam_rows(b);
     order_phases(b, plan, kernel, row);
     if (!b->numbers->rows) {

@@ -70,11 +70,13 @@ typedef struct PlainNest {
 PlainNest *schedule_plain(const Plan *plan, const Kernel *kernel, ls_image_layout layout,
                           Arena *arena, const char **problem);
 
-/* map.c: the schedule of a phase that is a map: its grid loop goes over items of 1024 elements. */
+/* map.c: the schedule of a phase that is a map: its grid loop goes over items of so many elements
+ * as schedule_map_item says. */
 typedef struct MapNumbers {
     uint32_t lanes; /* the lanes that work on an item: 1, or 32 with vectors */
     ls_image_layout layout;
 } MapNumbers;
+uint32_t schedule_map_item(const Plan *plan, uint32_t phase, uint32_t lanes);
 PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numbers, Arena *arena,
                         const char **problem);
 

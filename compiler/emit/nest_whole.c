@@ -1,0 +1,86 @@
+/* nest_whole.c: rows of whole vectors in a text of their own: loop versioning.
+ *
+ * Where rows are a multiple of the vector, all vectors with a limit are ahead of it or beyond it: a
+ * test for each does, and none is accessed by elements. The text of a row then stands twice, under
+ * the test that this is so, and as it is for all other rows. */
+#include <string.h>
+
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
+#include "emit/emit.h"
+
+const char *print_aligned(NestPrinter *p, const NestNode *loop, const NestNode *node) {
+    const uint32_t width = print_width(loop);
+    const char *whole = print_multiples(p, loop, width, node->at[0]);
+    const char *halves = print_multiples(p, loop, width / 2, node->at[0]);
+    if (width == 4) return whole ? whole : "0";
+    return arena_printf(p->arena, "%s, %s", whole ? whole : "0", halves ? halves : "0");
+}
+
+typedef struct Whole { /* what has to hold, each once */
+    NestPrinter *p;
+    const char *texts[16];
+    size_t count;
+    bool known, any; /* all of it fits here; a vector is accessed as one */
+} Whole;
+
+static void add(Whole *w, const char *text) {
+    if (!text) w->known = false;
+    if (!text || strcmp(text, "1") == 0) return;
+    for (size_t i = 0; i < w->count; i++)
+        if (strcmp(w->texts[i], text) == 0) return;
+    if (w->count == COUNT(w->texts))
+        w->known = false;
+    else
+        w->texts[w->count++] = text;
+}
+
+static void look_at(Whole *w, const NestNode *body) {
+    for (const NestNode *loop = body; loop && w->known; loop = loop->next) {
+        look_at(w, loop->body);
+        look_at(w, loop->other);
+        if (loop->kind != NEST_LOOP || loop->loop != LOOP_VECTOR) continue;
+        for (const NestNode *node = loop->body; node; node = node->next) {
+            if (!node->has_limit) continue;
+            const char *limit = print_multiples(w->p, loop, print_width(loop), node->limit);
+            const bool packet = w->p->nest->symbols[node->array].kind == NAMED_ARRAY &&
+                                print_is_packet(w->p, loop, node);
+            if (limit || packet) add(w, limit);
+            if (packet) add(w, print_multiples(w->p, loop, print_width(loop), node->at[0]));
+            w->any |= packet;
+        }
+    }
+}
+
+Index print_limit(NestPrinter *p, Index limit) {
+    const NestNode *loop = p->vector_loop;
+    if (!p->whole_vectors || !index_uses(limit, loop->name) ||
+        !print_multiples(p, loop, print_width(loop), limit))
+        return limit;
+    return index_replace(p->arena, limit, loop->name, (Index){NULL, 0});
+}
+
+bool print_is_kept(const Nest *nest, const PlainNest *plain) {
+    enum { TILE = 1024 };
+    return nest->lanes > 1 && plain->along_count && plain->along_max <= TILE * nest->warps;
+}
+
+bool print_open_whole(NestPrinter *p, const NestNode *body) {
+    Whole w = {.p = p, .known = print_is_kept(p->nest, p->plain)};
+    Text test = text_open(p->arena);
+    if (w.known) look_at(&w, body);
+    if (!w.known || !w.any || !w.count) return false;
+    for (size_t i = 0; i < w.count; i++) text_printf(&test, "%s%s", i ? " && " : "", w.texts[i]);
+    text_printf(p->out, "if (%s) {\n", test.data);
+    p->whole_vectors = true;
+    return true;
+}
+
+void print_else_whole(NestPrinter *p) {
+    p->whole_vectors = false;
+    text_puts(p->out, "} else {\n");
+}
