@@ -557,11 +557,11 @@ static bool add_strips(Emitter *e, const ls_image_variant *variants, ls_image_va
 }
 
 /* The variants of row panels, one for each number of lanes that a panel may have. On a GPU none
- * where its rows have no team. */
+ * where its rows have no team, or functions have no memory of the block. */
 static bool add_panels(Emitter *e, ls_image_variant *variants, uint32_t *count,
                        ls_image_layout layout, const Grouping *grouping, const char **problem) {
     const Target *target = e->target;
-    if (target->gpu && !emit_has_teams(e, grouping)) return true;
+    if (target->gpu && (target->by_address || !emit_has_teams(e, grouping))) return true;
     for (int n = 0; n < 2 && target->panel_lanes[n]; n++) {
         const bool packs = layout == LS_LAYOUT_DENSE && !target->gpu;
         e->panel_lanes = target->panel_lanes[n];

@@ -151,5 +151,6 @@ PlainNest *schedule_combine(const Plan *plan, uint32_t phase, const ItemNumbers 
         if (b.nest->lanes > 1) jam_all(&b, numbers->load_bytes);
         items_build(&b);
     }
+    if (!b.problem && b.nest->lanes == 1) items_sink(b.nest);
     return items_end(&b, problem);
 }

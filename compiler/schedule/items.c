@@ -546,10 +546,40 @@ static void derive_sizes(ItemBuilder *b) {
     }
 }
 
+bool items_sink(Nest *nest) {
+    NestNode *first = nest->body, **end = &first, *loop;
+    int64_t items;
+    while (*end && ((*end)->kind == NEST_LOAD || (*end)->kind == NEST_LET)) end = &(*end)->next;
+    loop = *end;
+    if (!loop || loop == first || loop->next || loop->kind != NEST_LOOP ||
+        loop->loop != LOOP_GRID || !index_is_number(loop->extent, &items) || items != 1)
+        return false;
+    *end = loop->body;
+    loop->body = first;
+    nest->body = loop;
+    return true;
+}
+
+/* Ahead of what one lane stores for its row all lanes have read. */
+static void wait_for_lanes(Nest *nest, NestNode **body) {
+    for (; *body; body = &(*body)->next) {
+        if ((*body)->kind == NEST_STORE) {
+            NestNode *wait = arena_alloc(nest->arena, sizeof *wait);
+            *wait = (NestNode){.kind = NEST_BARRIER, .scope = SCOPE_WARP, .next = *body};
+            *body = wait;
+            return;
+        }
+        const bool lanes = (*body)->kind == NEST_LOOP && (*body)->loop == LOOP_LANE;
+        if (!lanes) wait_for_lanes(nest, &(*body)->body);
+    }
+}
+
 /* Rows of one tile at most, a warp each. */
 static void build_small(ItemBuilder *b) {
     NestNode *row = *b->row;
     if (b->nest->lanes > 1) items_finished(b, &row->body, make_symbol(b->nest, row->name));
+    const bool sunk = b->nest->lanes > 1 && !b->tensors && !b->few && items_sink(b->nest);
+    if (sunk) b->row = &b->nest->body;
     if (b->few) {
         *b->row = partition_items(b, b->few, row->extent);
         (*b->row)->range = row->range;
@@ -562,6 +592,7 @@ static void build_small(ItemBuilder *b) {
         const char *problem = nest_deal(b->nest, (*b->row)->name, DEAL_WARPS);
         if (problem) items_refuse(b, problem);
     }
+    if (sunk) wait_for_lanes(b->nest, &b->nest->body);
 }
 
 void items_build(ItemBuilder *b) {

@@ -207,12 +207,24 @@ static NestNode *several_items(const RowTrees *r, Index group, Index groups, boo
     return first;
 }
 
-/* What lanes stored on the way is there for what follows. */
-static NestNode *one_item(const RowTrees *r) {
+static const NestNode *find_arrival(const NestNode *body) {
+    const NestNode *node = body;
+    while (node && node->kind != NEST_ARRIVE) node = node->next;
+    return node;
+}
+
+/* Of a row with one item, which is the only one to arrive: what lanes stored on the way is there
+ * for what follows, and what other items have read is read. */
+static NestNode *one_item(const RowTrees *r, const NestNode *several, Index group) {
     Nest *nest = r->b->nest;
     NestNode *first = NULL, **end = &first;
-    nest_add(nest, &end, (NestNode){.kind = NEST_BARRIER, .scope = SCOPE_WARP});
-    set_done(r, &end, ir_constant(nest->values, TYPE_BOOL, 1));
+    NestNode arrival = *find_arrival(several);
+    arrival.name = nest_symbol(nest, "is_last", NAMED_VALUE, TYPE_BOOL);
+    arrival.at = make_at(nest, make_less(nest, make_symbol(nest, r->b->slot), group), NULL);
+    arrival.extent = make_number(nest, 1);
+    arrival.next = NULL;
+    nest_add(nest, &end, arrival);
+    set_done(r, &end, nest_name(nest, arrival.name));
     return first;
 }
 
@@ -243,7 +255,7 @@ bool items_one_tile(ItemBuilder *b, NestNode **tile, NestNode *rest, NestNode **
     keep(r, work);
     NestNode *test = nest_only_where(nest, make_less(nest, groups, make_number(nest, 1)),
                                      several_items(r, group, groups, flat));
-    test->other = one_item(r);
+    test->other = one_item(r, test->body, group);
     take_own(r);
     make_append(end, test);
     const SymbolId done = nest_symbol(nest, "done", NAMED_VALUE, TYPE_BOOL);

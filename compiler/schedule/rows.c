@@ -166,6 +166,18 @@ static bool has_warps(const NestNode *body) {
     return node;
 }
 
+/* Whether registers have an element for each iteration of the loop. */
+static bool is_kept_by(const Nest *nest, const NestNode *body, SymbolId loop) {
+    for (const NestNode *node = body; node; node = node->next) {
+        const bool accesses = node->kind == NEST_LOAD || node->kind == NEST_STORE;
+        const bool kept = accesses && nest->symbols[node->array].kind == NAMED_ALLOC;
+        for (size_t i = 0; i < node->at_count && kept; i++)
+            if (index_uses(node->at[i], loop)) return true;
+        if (is_kept_by(nest, node->body, loop) || is_kept_by(nest, node->other, loop)) return true;
+    }
+    return false;
+}
+
 /* Every second loop of turns goes from the row's end to its beginning: it finds in the caches what
  * the loop before it has loaded last. */
 static void alternate_turns(RowBuilder *b, NestNode *body, size_t *count) {
@@ -175,7 +187,7 @@ static void alternate_turns(RowBuilder *b, NestNode *body, size_t *count) {
         if (!serial || !has_warps(node->body)) {
             alternate_turns(b, node->body, count);
             alternate_turns(b, node->other, count);
-        } else if ((*count)++ % 2) {
+        } else if ((*count)++ % 2 && !is_kept_by(nest, node->body, node->name)) {
             NestNode *first = NULL, **end = &first;
             const Index behind = make_less(nest, node->extent, make_symbol(nest, node->name));
             const Index turn = make_less(nest, behind, make_number(nest, 1));

@@ -382,6 +382,9 @@ void items_elements(ItemBuilder *b, NestNode **body, SymbolId loop);
 /* rows_ahead.c: short rows of which nothing is reduced: what is some work ahead of the elements,
  * for a batch of rows at once. */
 void items_rows_ahead(ItemBuilder *b);
+/* Where there is one item, whoever takes it does what stands ahead of the loop over items: another
+ * one would read what the item's stores overwrite. False: it is not so. */
+bool items_sink(Nest *nest);
 /* Unrolls a tile's loop over rows so far that the loads of an iteration have at most so many bytes,
  * in memory, or with `held` in registers; loads first. */
 void schedule_jam(Nest *nest, NestNode *loop, int64_t max, bool held);
