@@ -334,13 +334,23 @@ static void add_phases(Emitter *e, const Grouping *grouping, const PlainNest *co
     }
 }
 
+/* Whether kernels of their own would have texts for the lengths of rows. */
+static bool reduces_rows(const Plan *plan) {
+    for (size_t i = 0; i < plan->phase_count; i++) {
+        const Phase *phase = &plan->phases[i];
+        if (phase->shape == SHAPE_ROWS && phase->outer && phase->reduction_count) return true;
+    }
+    return false;
+}
+
 uint64_t emit_work_limit(const Plan *plan, const Target *target, const Grouping *grouping) {
     const bool waits =
         target->together_limit && (plan->kernel_count > 1 || plan->function->iteration);
     if (grouping->kernels[0].kind != KERNEL_ALL) return UINT64_MAX;
     /* one launch without waiting is better than one with */
     if (!waits) return target->one_block_limit;
-    return plan->function->iteration ? target->together_limit : target->waits_limit;
+    return plan->function->iteration || !reduces_rows(plan) ? target->together_limit
+                                                            : target->waits_limit;
 }
 
 /* What no kernel of the variant touches takes no memory. */

@@ -60,10 +60,10 @@ typedef struct Target {
     RowClass row_classes[ROW_CLASSES];
     uint32_t row_registers;
     uint64_t on_chip_bytes; /* of a row, up to which a second read of it is served on chip */
-    /* Limits of visited elements: up to which a step runs in one block; up to which a `for` runs in
-     * one launch of blocks that wait for each other (0: never), and any other step, whose kernels
-     * a launch each may serve as well; of a last-block epilogue, of a segment epilogue for one
-     * segment, and of a pre-reduction. */
+    /* Limits of visited elements: up to which a step runs in one block; up to which it runs in one
+     * launch of blocks that wait for each other (0: never), and where it reduces rows, for which
+     * kernels of their own have better texts, unless it is in a `for`; of a last-block epilogue, of
+     * a segment epilogue for one segment, and of a pre-reduction. */
     uint64_t one_block_limit, together_limit, waits_limit, last_block_limit, part_limit,
         pre_reduction_limit;
     /* Strips of an axis whose blocks run all iterations of a `for`: the visited elements that one

@@ -5,8 +5,10 @@
 
 #if defined(SIMT_PTX)
 #define SIMT_WATCHED SIMT_PTX_WATCHED
-#elif defined(__clang__)
+#elif defined(__SANITIZE_THREAD__)
 #define SIMT_WATCHED 1
+#elif defined(__has_feature)
+#define SIMT_WATCHED __has_feature(thread_sanitizer)
 #else
 #define SIMT_WATCHED 0
 #endif
