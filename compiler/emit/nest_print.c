@@ -673,9 +673,11 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     const bool shared = nest->warps > 1 && !print_is_kept(nest, plain);
     if (nest->lanes > 1 && !plain->team && (shared || nest->width == 1 || plain->items[0]))
         declare_lane(&p, NULL);
-    p.warp = plain->team ? "member" : nest->warps > 1 ? names_made(e, "own_warp") : NULL;
-    if (nest->warps > 1 && !plain->team)
-        text_printf(&own, "const i64 %s = (i64)ls_warp();\n", p.warp);
+    if (nest->warps > 1) {
+        p.warp = names_made(e, "own_warp");
+        text_printf(&own, "const i64 %s = %s;\n", p.warp,
+                    plain->team ? "member" : "(i64)ls_warp()");
+    }
     declare_derived(&p);
     declare_arrays(&p);
     declare_scratch(&p);

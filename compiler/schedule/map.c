@@ -154,7 +154,9 @@ static NestNode *part_of_item(MapBuilder *b, const NestNode *loop, Index item) {
 static NestNode *lanes_of_whole_item(MapBuilder *b, const NestNode *loop, Index item) {
     Nest *nest = b->nest;
     const int64_t rows = nest->width > 1 && is_straight(loop->body) ? rows_at_once(b, loop) : 1;
-    if (rows == 1) return lanes_of_item(b, loop, item);
+    int64_t known;
+    if (rows == 1 || (index_is_number(loop->extent, &known) && known < b->item))
+        return lanes_of_item(b, loop, item);
     const Index last =
         make_add(nest, make_scale(nest, item, b->item), make_number(nest, b->item - 1));
     NestNode *test =
