@@ -55,7 +55,7 @@ static const char prelude_words[] =
 /* Of the emitter's own lines, members of structures among them. */
 static const char nest_words[] =
     "a adjacent all alone arguments arrivals at batch begin bits block_memory blocks_waiting c "
-    "chunk chunks columns complete count e end entry extrema first first_column first_element "
+    "carry chunk chunks columns complete copy count e end entry extrema first first_column first_element "
     "first_item first_tensor first_warp given index inner item item_step item_stop items iteration lane "
     "lane_rows lanes last last_item last_panel leaf left length level live mark member members "
     "next non_temporal of outer outers own own_at own_column own_row own_team owner panel panels parent "
