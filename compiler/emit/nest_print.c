@@ -669,6 +669,8 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     text_printf(&own, "%s\nLS_PHASE void %s(const struct %s *a, %sLS_ITEM_RANGE) {\n", comment,
                 name, e->arguments, given[plain->panel[0] ? 2 : plain->team]);
     for (int i = 0; i <= PANEL_PART && plain->panel[0]; i++) names_made(e, block_panel[i]);
+    static const char *const team[] = {"member", "first_warp"};
+    for (size_t i = 0; i < COUNT(team) && plain->team; i++) names_made(e, team[i]);
     spell_sizes(&p);
     const bool shared = nest->warps > 1 && !print_is_kept(nest, plain);
     if (nest->lanes > 1 && !plain->team && (shared || nest->width == 1 || plain->items[0]))
