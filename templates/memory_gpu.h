@@ -148,8 +148,8 @@ LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, i64 span, i6
     phase(a, panel, ls_block(), first, span, part, ls_warp(), LS_MAX_I64, ls_warps(), 0);
 
 /* An element's access that stays alone, or LLVM joins it with a part of the whole four's and splits
- * that. On NVIDIA devices it is by an address that ls_whole hides: what is volatile has the scope of
- * the system there, past the first cache, so that each of four neighbours fetches their sector
+ * that. On NVIDIA devices it is by an address that ls_whole hides: what is volatile has the scope
+ * of the system there, past the first cache, so that each of four neighbours fetches their sector
  * anew. On AMD relaxed among the accesses of one thread, which costs nothing: what is volatile goes
  * past the device's caches there, and each waits for the one before. LS_LOOSE: four neighbours are
  * one access wherever an element may begin; aligned so, LS_LOOSE_ALIGN. */
@@ -286,8 +286,7 @@ LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, i64 span, i6
                                                         int aligned, int halves) {                 \
         if (aligned && left >= 8) return ls_load_vec8_##storage(data, index);                      \
         const ls_vec4_##storage low = ls_load_some_##storage(data, index, left, halves);           \
-        const ls_vec4_##storage high =                                                             \
-            ls_load_some_##storage(data, index + 4, left - 4, halves);                             \
+        const ls_vec4_##storage high = ls_load_some_##storage(data, index + 4, left - 4, halves);  \
         ls_vec8_##storage eight;                                                                   \
         LS_UNROLL                                                                                  \
         for (int e = 0; e < 4; e++) eight.at[e] = low.at[e], eight.at[4 + e] = high.at[e];         \
