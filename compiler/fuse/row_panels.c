@@ -1,11 +1,11 @@
 /* row_panels.c: rows and columns of one space in one kernel.
  *
  * A phase that reduces down columns reads what the phases along the rows read. Where rows are many
- * they share a kernel: a row panel is 8 lanes of the reduction tree of a tile of rows with all
- * their rows, 64 of a whole tile, which make a subtree of the columns' reduction. The phases take 8
- * leaves of it in turn, or 4 where rows are long, so that all but the first find them on chip. The
- * partial values of the panels, 16 rows a tile, are combined by a second kernel. Needs
- * plan->groupings; adds one with row panels, where the phases allow it. */
+ * they share a kernel: a row panel is panel_lanes (targets.def) lanes of the reduction tree of a
+ * tile of rows with all their rows, which make a subtree of the columns' reduction. The phases take
+ * 8 leaves of it in turn, or 4 where rows are long, so that all but the first find them on chip.
+ * The partial values of the panels are combined by a second kernel. Needs plan->groupings; adds one
+ * with row panels, where the phases allow it. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
