@@ -311,6 +311,16 @@ static void test_flow(void) {
     check(out[64] == 64 && out[65] == 63, "atomics", "");
 }
 
+/* -1 is the predicate that holds. */
+static void test_predicates(void) {
+    static const char body[] =
+        "mul.wide.u32 %d1, %t1, 4;\nadd.s64 %d3, %out, %d1;\nsetp.eq.u32 %p1, %t1, 0;\n"
+        "xor.pred %p2, %p1, -1;\nselp.u32 %w1, 1, 0, %p2;\nst.global.u32 [%d3], %w1;\n";
+    static uint32_t out[2];
+    check(run(body, NULL, out, 2), "predicates:", message);
+    check(out[0] == 0 && out[1] == 1, "the inverse of a predicate", "");
+}
+
 /* An approximation is never far off, and not always the same. */
 static void test_approximations(void) {
     static const char *const names[] = {"rcp.approx.ftz.f32", "sqrt.approx.f32", "ex2.approx.f32"};
@@ -371,6 +381,7 @@ int main(void) {
     test_memory();
     test_shuffles();
     test_flow();
+    test_predicates();
     test_approximations();
     test_refused();
     printf("%lu passed, %lu failed\n", checks_passed, checks_failed);

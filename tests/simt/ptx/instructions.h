@@ -345,8 +345,9 @@ PTX pred ptx_and_pred(pred a, pred b) {
 PTX pred ptx_or_pred(pred a, pred b) {
     return a || b;
 }
+/* A constant predicate that holds is written -1. */
 PTX pred ptx_xor_pred(pred a, pred b) {
-    return a != b;
+    return !a != !b;
 }
 PTX pred ptx_not_pred(pred a) {
     return !a;
