@@ -12,6 +12,19 @@ LS_FN i64 ls_item_step(void) {
     return (i64)ls_blocks() * ls_warps();
 }
 
+/* The first item of a worker's contiguous range, where so many items are shared out evenly; and the
+ * range of a phase whose warps take such, of all items or of those that it is given. */
+LS_FN i64 ls_share(i64 items, i64 worker, i64 workers) {
+    const i64 each = (i64)((u64)items / (u64)workers);
+    return worker * each + ls_min(worker, items - each * workers);
+}
+LS_FN i64 ls_range_begin(i64 items, i64 first_item, i64 last_item, i64 item_step) {
+    return last_item == LS_MAX_I64 ? ls_share(items, first_item, item_step) : first_item;
+}
+LS_FN i64 ls_range_end(i64 items, i64 first_item, i64 last_item, i64 item_step) {
+    return last_item == LS_MAX_I64 ? ls_share(items, first_item + 1, item_step) : last_item;
+}
+
 /* The lane, as a number that compilers do not know from the item before. */
 LS_FN i64 ls_lane_of_item(i64 item) {
     i64 lane = (i64)ls_lane();
@@ -90,6 +103,11 @@ LS_FN u8 *ls_block_memory(void) {
 #define LS_LAST(counter) ls_last_block(counter)
 #define LS_RUN_ALONE(phase, items) \
     phase(a, (i64)ls_warp(), LS_MAX_I64, (i64)ls_warps(), ls_warps());
+
+/* Of a row fusion, such a phase on the tiles of a row, from the first one on. */
+#define LS_RUN_ROW_RANGES(phase, first, tiles)           \
+    phase(a, (first) + ls_share(tiles, member, members), \
+          (first) + ls_share(tiles, member + 1, members), 1, 0);
 
 /* What thread 0 sets for its block, which reads it behind a barrier. */
 #ifndef LS_FROM_FIRST

@@ -105,32 +105,38 @@
         return ls_gather_##kind(values, count);                                                \
     }
 
-/* Of `expected` warps that arrive, says 1 to the last, who then sees everything the others
- * wrote before, and whose writes they do not see; with `published`, everything that they published.
- * The counter is 0 again for the next launch. Lane 0 speaks for its group: what other lanes wrote
- * comes before its release by the first wait for the group, and what they read comes after its
- * acquire by the last wait; a shuffle orders nothing. */
-LS_FN int ls_arrive_with(u32 *counter, u32 expected, int published) {
+/* Of `expected` items for `by` of which a warp arrives, says 1 to the last, who then sees
+ * everything the others wrote before, and whose writes they do not see; with `published`,
+ * everything that they published. The counter is 0 again for the next launch. Lane 0 speaks for its
+ * group: what other lanes wrote comes before its release by the first wait for the group, and what
+ * they read comes after its acquire by the last wait; a shuffle orders nothing. */
+LS_FN int ls_arrive_with(u32 *counter, u32 expected, u32 by, int published) {
     u32 before = 0;
     ls_warp_sync();
-    if (expected == 1) return 1;
+    if (expected == by) return 1;
     if (ls_lane() == 0) {
         if (published)
             ls_release_published();
         else
             ls_release();
-        before = ls_atomic_add_u32(counter, 1);
+        before = ls_atomic_add_u32(counter, by);
         ls_acquire();
-        if (before + 1 == expected) *counter = 0;
+        if (before + by == expected) *counter = 0;
     }
     LS_UNROLL
     for (u32 mask = 1; mask < 32; mask *= 2) before |= ls_shuffle_xor(before, mask);
     ls_warp_sync();
-    return before + 1 == expected;
+    return before + by == expected;
 }
 LS_FN int ls_arrive(u32 *counter, u32 expected) {
-    return ls_arrive_with(counter, expected, 0);
+    return ls_arrive_with(counter, expected, 1, 0);
 }
 LS_FN int ls_arrive_published(u32 *counter, u32 expected) {
-    return ls_arrive_with(counter, expected, 1);
+    return ls_arrive_with(counter, expected, 1, 1);
+}
+LS_FN int ls_arrive_by(u32 *counter, u32 expected, u32 by) {
+    return ls_arrive_with(counter, expected, by, 0);
+}
+LS_FN int ls_arrive_by_published(u32 *counter, u32 expected, u32 by) {
+    return ls_arrive_with(counter, expected, by, 1);
 }

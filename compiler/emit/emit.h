@@ -213,6 +213,7 @@ typedef struct PhaseText {
     ls_image_extent panel_items, panel_tiles;
     const char *table; /* the table of a list's items in the argument structure; NULL: none */
     bool blocks;       /* its items are blocks', not warps' */
+    bool ranged;       /* on a GPU: a warp takes a contiguous range of its items */
     bool last_block;   /* it has a last-block epilogue of its own */
     bool non_temporal; /* it may use non-temporal stores; in a row fusion the kernel fences them */
     size_t fields, field_count; /* the range of e->fields that this phase alone uses */
@@ -438,6 +439,7 @@ void print_let(NestPrinter *p, const NestNode *let);
 void print_global(NestPrinter *p, const NestNode *alloc);
 bool print_is_tile(const NestPrinter *p, Index count); /* it is a minimum of something and a tile */
 const char *print_global_at(NestPrinter *p, const NestNode *node); /* the text of its address */
+const char *print_range(NestPrinter *p, bool end);
 void print_last(NestPrinter *p, const NestNode *arrive);
 void print_barrier(NestPrinter *p, const NestNode *node);
 void print_prefetch(NestPrinter *p, const NestNode *node);

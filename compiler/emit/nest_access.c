@@ -38,8 +38,7 @@ static const char *data_text(NestPrinter *p, const NestNode *node) {
 
 /* Tables of integers that the runtime makes, one in each member of the arguments. */
 static const char *table_text(NestPrinter *p, const NestNode *node) {
-    if (node->array == p->plain->partitions)
-        return node->at[0].count == 1 ? "(i64)first_item" : "(i64)last_item";
+    if (node->array == p->plain->partitions) return print_range(p, node->at[0].count > 1);
     const char *at = print_index(p, node->at[0]);
     for (uint32_t axis = 0; axis < p->e->f->axis_count; axis++)
         if (p->plain->lengths[axis] == node->array)

@@ -90,6 +90,14 @@ static bool loads_published(const NestPrinter *p, const NestNode *body, const Ne
     return true;
 }
 
+/* Where the range of items that a thread is given begins or ends, or that of a warp, which has its
+ * share of all. */
+const char *print_range(NestPrinter *p, bool end) {
+    if (!p->e->target->gpu) return end ? "(i64)last_item" : "(i64)first_item";
+    return arena_printf(p->arena, "ls_range_%s(%s, first_item, last_item, item_step)",
+                        end ? "end" : "begin", emit_bare(p->e, print_index(p, p->plain->slots)));
+}
+
 void print_last(NestPrinter *p, const NestNode *arrive) {
     if (p->nest->warps > 1 && !p->in_warp)
         bug(p->e->compiler, "an arrival of several warps has no text yet");
@@ -97,11 +105,8 @@ void print_last(NestPrinter *p, const NestNode *arrive) {
     /* of several warps the one that arrives speaks for what the others have loaded, too */
     bool behind = p->nest->warps > 1;
     const bool published = p->nest->lanes > 1 && loads_published(p, p->nest->body, arrive, &behind);
-    text_printf(p->out, "const int %s = ls_arrive%s(&%s[%s], (u32)%s%s%s);\n",
-                print_symbol(p, arrive->name),
-                by          ? "_by"
-                : published ? "_published"
-                            : "",
+    text_printf(p->out, "const int %s = ls_arrive%s%s(&%s[%s], (u32)%s%s%s);\n",
+                print_symbol(p, arrive->name), by ? "_by" : "", published ? "_published" : "",
                 print_symbol(p, arrive->array), print_index(p, arrive->at[0]),
                 print_bracketed(p, print_index(p, arrive->extent)), by ? ", (u32)" : "",
                 by ? print_bracketed(p, by) : "");

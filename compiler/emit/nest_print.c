@@ -230,7 +230,9 @@ static const char *given_items(NestPrinter *p) {
 static void print_items(NestPrinter *p, const NestNode *loop) {
     const char *outer = p->lane, *name = print_symbol(p, loop->name);
     const char *extent = print_index(p, loop->extent);
-    if (!p->e->target->gpu && p->e->phase->shape == SHAPE_SCAN && p->e->list < 0)
+    if (loop->loop == LOOP_SERIAL)
+        text_printf(p->out, "for (i64 %s = 0; %s < %s; %s++) {\n", name, name, extent, name);
+    else if (!p->e->target->gpu && p->e->phase->shape == SHAPE_SCAN && p->e->list < 0)
         text_printf(p->out, "LS_ITEMS_OF(%s, %s, %s) {\n", name, extent, given_items(p));
     else
         text_printf(p->out, "LS_ITEMS(%s, %s) {\n", name, extent);
@@ -242,7 +244,7 @@ static void print_items(NestPrinter *p, const NestNode *loop) {
 
 static void print_grid(NestPrinter *p, const NestNode *loop) {
     if (print_entries(p, loop)) return;
-    if (p->plain->partitions) { /* the one that the thread is given */
+    if (p->plain->partitions) { /* the one that the thread, or the warp, is given */
         print_body(p, loop->body);
         return;
     }
@@ -434,7 +436,9 @@ static void print_loop(NestPrinter *p, const NestNode *loop) {
     case LOOP_WARP: print_warps(p, loop); break;
     case LOOP_VECTOR: print_vector(p, loop); break;
     default:
-        if (print_is_leaves(p, loop) || print_down(p, loop))
+        if (p->nest->lanes > 1 && !p->lane && !p->kernel && p->plain->partitions)
+            print_items(p, loop);
+        else if (print_is_leaves(p, loop) || print_down(p, loop))
             print_leaves(p, loop);
         else
             print_serial(p, loop);

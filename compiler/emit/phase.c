@@ -82,6 +82,7 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out) {
     const PlainNest *nest = find_nest(e, arena);
     e->eights |= nest->nest->width == 8;
     result.blocks = nest->nest->warps > 1;
+    result.ranged = e->target->gpu && nest->partitions;
     result.non_temporal = emit_nest(e, nest, NULL, result.name, comment_text(e), out);
     if (result.blocks) e->block_bytes = 0; /* the next phase has the same memory */
     arena_close(arena);

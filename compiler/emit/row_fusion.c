@@ -22,7 +22,9 @@ static void add_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases,
             text_puts(calls, "if (alone) ls_warp_sync(); else ls_barrier();\n");
         if (gpu)
             text_printf(calls,
-                        "%s(a, panel * %s_tiles + member, (panel + 1) * %s_tiles, members, 0);\n",
+                        phase->ranged ? "LS_RUN_ROW_RANGES(%s, panel * %s_tiles, %s_tiles)\n"
+                                      : "%s(a, panel * %s_tiles + member, (panel + 1) * %s_tiles, "
+                                        "members, 0);\n",
                         name, name, name);
         else
             text_printf(calls,

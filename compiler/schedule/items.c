@@ -156,8 +156,9 @@ SymbolId items_global(ItemBuilder *b, const char *name, Type type) {
     return id;
 }
 
-/* Where the one that comes last of so many at the counter goes on. */
-NestNode **items_arrive(ItemBuilder *b, NestNode ***end, const char *counters, Index at, Index of) {
+/* Where the one that comes last of so many at the counter goes on; it arrives for `by` of them. */
+NestNode **items_arrive(ItemBuilder *b, NestNode ***end, const char *counters, Index at, Index of,
+                        ValueId by) {
     const SymbolId last = nest_symbol(b->nest, "is_last", NAMED_VALUE, TYPE_BOOL);
     nest_add(b->nest, end,
              (NestNode){.kind = NEST_ARRIVE,
@@ -165,7 +166,8 @@ NestNode **items_arrive(ItemBuilder *b, NestNode ***end, const char *counters, I
                         .array = items_global(b, counters, TYPE_U32),
                         .at = subscript(b, at),
                         .at_count = 1,
-                        .extent = of});
+                        .extent = of,
+                        .value = by});
     return &nest_add(b->nest, end, (NestNode){.kind = NEST_WHEN, .where = last})->body;
 }
 
@@ -239,78 +241,6 @@ void items_finished(ItemBuilder *b, NestNode **body, Index row) {
                         .value = ir_constant(b->nest->values, TYPE_BOOL, 1)});
 }
 
-/* ---- the items of one thread ---- */
-
-static bool is_alone(const ItemBuilder *b) {
-    return b->nest->lanes * b->nest->warps == 1 && !b->tensors;
-}
-
-static void load_entry(ItemBuilder *b, NestNode ***end, SymbolId name, Index entry) {
-    nest_add(b->nest, end,
-             (NestNode){.kind = NEST_LOAD,
-                        .name = name,
-                        .array = b->plain->partitions,
-                        .at = subscript(b, entry),
-                        .at_count = 1});
-}
-
-/* A grid loop over the threads' ranges of items, with what is done for each item; where rows are
- * short, with all rows of a range at once. */
-static NestNode *partition_items(ItemBuilder *b, NestNode *work, Index all) {
-    Nest *nest = b->nest;
-    PlainNest *plain = b->plain;
-    NestNode *body = NULL, **end = &body;
-    const SymbolId partition = nest_symbol(b->nest, "partition", NAMED_LOOP, TYPE_I64);
-    const SymbolId last = nest_symbol(b->nest, "last", NAMED_VALUE, TYPE_I64);
-    plain->partitions =
-        nest_array(nest, "partitions", TYPE_I64, ARRAY_TABLE, false, (Index){NULL, 0});
-    plain->partition_count = nest_size(nest, "partition_count");
-    load_entry(b, &end, b->first, make_symbol(b->nest, partition));
-    load_entry(b, &end, last,
-               make_add(b->nest, make_symbol(b->nest, partition), make_number(b->nest, 1)));
-    nest_add(nest, &end,
-             (NestNode){.kind = NEST_LET,
-                        .name = b->stop,
-                        .value = make_value(b->nest, OP_MIN, make_symbol(b->nest, last), all)});
-    *end = work;
-    if (b->few) {
-        *end = nest_only_where(
-            nest, make_less(b->nest, make_number(b->nest, b->few_max + 1), b->max), b->few);
-        (*end)->other = work;
-        (*end)->version = true;
-    }
-    return nest_around(nest, LOOP_GRID, partition, make_symbol(b->nest, plain->partition_count),
-                       body);
-}
-
-/* Behind the last item of a row that is the thread's, which arrives for all of them: what is done
- * by whoever comes last. */
-static NestNode **arrive_once(ItemBuilder *b, NestNode ***end, Index base, Index item,
-                              Index groups) {
-    Nest *nest = b->nest;
-    Function *f = nest->values;
-    const Index next = make_add(b->nest, item, make_number(b->nest, 1));
-    const ValueId ends = make_value(b->nest, OP_GE, next, make_symbol(b->nest, b->stop));
-    const ValueId row_ends = make_value(b->nest, OP_GE, next, make_add(b->nest, base, groups));
-    const SymbolId through =
-        make_let(b->nest, end, "through", TYPE_BOOL, ir_op(f, OP_OR, ends, row_ends, 0));
-    NestNode **inside = &nest_add(nest, end, (NestNode){.kind = NEST_WHEN, .where = through})->body;
-    const SymbolId from =
-        make_let(b->nest, &inside, "from", TYPE_I64,
-                 make_value(b->nest, OP_MAX, base, make_symbol(b->nest, b->first)));
-    const SymbolId last = nest_symbol(b->nest, "is_last", NAMED_VALUE, TYPE_BOOL);
-    nest_add(nest, &inside,
-             (NestNode){.kind = NEST_ARRIVE,
-                        .name = last,
-                        .array = items_global(b, "arrived", TYPE_U32),
-                        .at = subscript(b, base),
-                        .at_count = 1,
-                        .extent = groups,
-                        .value = nest_index_value(
-                            nest, make_less(b->nest, next, make_symbol(b->nest, from)))});
-    return &nest_add(nest, &inside, (NestNode){.kind = NEST_WHEN, .where = last})->body;
-}
-
 /* ---- rows of items ---- */
 
 /* What follows the row's tiles, by the last of them. */
@@ -321,15 +251,15 @@ static void build_rest(ItemBuilder *b, NestNode **tile, NestNode *rest, NestNode
     const Index base = make_less(b->nest, make_symbol(b->nest, b->slot), group);
     int64_t few;
     if (!rest) return;
-    if (is_alone(b)) {
-        *arrive_once(b, end, base, make_add(b->nest, base, group), groups) = rest;
+    if (items_is_alone(b)) {
+        *items_arrive_once(b, end, base, base, groups) = rest;
         return;
     }
     const bool flat = nest->lanes == 1 || !b->pairs || TILE % nest->warps ||
                       (index_is_number(b->tiles, &few) && few <= TILE);
     if (items_one_tile(b, tile, rest, end, group, groups, flat)) return;
     if (flat) {
-        *items_arrive(b, end, "arrived", base, groups) = rest;
+        *items_arrive_once(b, end, base, base, groups) = rest;
         return;
     }
     Function *f = nest->values;
@@ -345,12 +275,14 @@ static void build_rest(ItemBuilder *b, NestNode **tile, NestNode *rest, NestNode
         "siblings");
     const Index blocks = nest_ceiling(nest, end, groups, partition, "blocks");
     const Index counted = nest_ceiling(nest, end, b->tiles, TILE, "counted");
-    NestNode **inside = items_arrive(b, end, "arrived", make_add(b->nest, base, own), siblings);
+    NestNode **inside =
+        items_arrive_once(b, end, make_add(b->nest, base, own),
+                          make_add(b->nest, base, make_scale(b->nest, own, partition)), siblings);
     const Index first = make_scale(b->nest, own, TILE);
     const Index count =
         items_bounded(b, &inside, OP_MIN, make_less(b->nest, b->tiles, first), TILE, "parts");
     combine_groups(b, rest, &inside, base, own, count, counted);
-    *items_arrive(b, &inside, "arrived_blocks", base, blocks) = rest;
+    *items_arrive(b, &inside, "arrived_blocks", base, blocks, 0) = rest;
 }
 
 /* What a row has before its tiles is done for each item; it is stored once. */
@@ -416,7 +348,8 @@ Index items_max_groups(ItemBuilder *b, NestNode ***end) {
 static void build_items(ItemBuilder *b) {
     Nest *nest = b->nest;
     NestNode *row = *b->row, *before = NULL, **outside = &before, *body = NULL, **end = &body;
-    const bool partition = is_alone(b) && (b->few || b->along->next);
+    b->ranged = items_take_ranges(b);
+    const bool partition = b->ranged && !b->tensors;
     const SymbolId item =
         nest_symbol(b->nest, "item", partition ? NAMED_VALUE : NAMED_LOOP, TYPE_I64);
     b->slot = nest_symbol(b->nest, "slot", NAMED_VALUE, TYPE_I64);
@@ -480,16 +413,19 @@ static void build_items(ItemBuilder *b) {
             body);
     else
         items = nest_around(nest, b->tensors ? LOOP_SERIAL : LOOP_GRID, item, all, body);
-    if (step) items = partition_items(b, items, all);
+    if (step) items = items_partition(b, items, all);
     items->range = row->range;
     items->next = row->next;
     *outside = items;
     *b->row = before;
     if (b->tensors) schedule_table(b->plain, b->tensors, items);
+    if (b->tensors && b->ranged) items_partition_table(b);
     const Index slots = b->plain->slots =
         b->tensors ? make_symbol(b->nest, b->plain->item_count) : all;
     nest_replace(nest, nest->body, b->slot,
-                 make_symbol(b->nest, b->tensors ? b->tensors->name : item));
+                 make_symbol(b->nest, !b->tensors ? item
+                                      : b->ranged ? b->entry
+                                                  : b->tensors->name));
     if (!nest_is_of_sizes(nest, slots)) items_refuse(b, "how many items there are is not of sizes");
     for (NestNode *node = b->globals; node; node = node->next) {
         Index *at = nest_at(nest, node->at_count);
@@ -581,7 +517,7 @@ static void build_small(ItemBuilder *b) {
     const bool sunk = b->nest->lanes > 1 && !b->tensors && !b->few && items_sink(b->nest);
     if (sunk) b->row = &b->nest->body;
     if (b->few) {
-        *b->row = partition_items(b, b->few, row->extent);
+        *b->row = items_partition(b, b->few, row->extent);
         (*b->row)->range = row->range;
         (*b->row)->next = row->next;
         b->few = NULL;

@@ -67,9 +67,14 @@ static bool find_trees(RowTrees *r, NestNode *rest) {
     return r->count && uses == r->count;
 }
 
+static void set_done(const RowTrees *r, NestNode ***end, ValueId done) {
+    make_store(r->b->nest, end, r->done, zero(r), NULL, done);
+}
+
 static void declare(RowTrees *r, NestNode ***end) {
     Nest *nest = r->b->nest;
     r->done = make_alloc(nest, end, SCOPE_REGISTER, "complete", TYPE_BOOL, make_number(nest, 1));
+    if (r->b->ranged) set_done(r, end, ir_constant(nest->values, TYPE_BOOL, 0));
     for (size_t i = 0; i < r->count; i++) {
         RowTree *tree = &r->tree[i];
         const NestSymbol part = nest->symbols[tree->part];
@@ -118,16 +123,12 @@ static ValueId combine(const RowTrees *r, NestNode ***end, const RowTree *tree, 
     return nest_name(nest, all);
 }
 
-static void set_done(const RowTrees *r, NestNode ***end, ValueId done) {
-    make_store(r->b->nest, end, r->done, zero(r), NULL, done);
-}
-
 /* Where the last of so many at the counter goes on, which is known from then on. */
 static NestNode **arrive(const RowTrees *r, NestNode ***end, const char *counters, Index at,
-                         Index of) {
+                         Index of, ValueId by) {
     Nest *nest = r->b->nest;
     NestNode **when = *end;
-    NestNode **inside = items_arrive(r->b, end, counters, at, of);
+    NestNode **inside = items_arrive(r->b, end, counters, at, of, by);
     const SymbolId last = (*when)->name;
     while ((*when)->kind != NEST_WHEN) when = &(*when)->next;
     NestNode *test = *when, **behind = when;
@@ -147,7 +148,7 @@ static NestNode *combine_blocks(const RowTrees *r, const ValueId *values, const 
         memory[i] = items_global(r->b, arena_printf(nest->arena, "%s_group", part.name), part.type);
         make_store(nest, &end, memory[i], make_add(nest, row->base, row->block), NULL, values[i]);
     }
-    NestNode **inside = arrive(r, &end, "arrived_blocks", row->base, row->blocks);
+    NestNode **inside = arrive(r, &end, "arrived_blocks", row->base, row->blocks, 0);
     for (size_t i = 0; i < r->count; i++)
         make_store(nest, &inside, r->tree[i].own, zero(r), NULL,
                    combine(r, &inside, &r->tree[i], memory[i], row->base, row->counted));
@@ -202,15 +203,20 @@ static NestNode *several_items(const RowTrees *r, Index group, Index groups, boo
         make_store(nest, &end, r->tree[i].part, make_symbol(nest, r->b->slot), NULL,
                    load_own(r, &end, &r->tree[i]));
     const RowBlocks row = find_blocks(r, &end, group, groups, flat);
-    NestNode **last = arrive(r, &end, "arrived", make_add(nest, row.base, row.block), row.siblings);
+    ValueId by;
+    const Index from = make_add(nest, row.base, make_scale(nest, row.block, TILE));
+    NestNode **inside = items_range_ends(r->b, &end, from, row.siblings, &by);
+    NestNode ***place = r->b->ranged ? &inside : &end;
+    NestNode **last =
+        arrive(r, place, "arrived", make_add(nest, row.base, row.block), row.siblings, by);
     combine_parts(r, &last, &row);
     return first;
 }
 
 static const NestNode *find_arrival(const NestNode *body) {
     const NestNode *node = body;
-    while (node && node->kind != NEST_ARRIVE) node = node->next;
-    return node;
+    while (node && node->kind != NEST_ARRIVE && node->kind != NEST_WHEN) node = node->next;
+    return node && node->kind == NEST_WHEN ? find_arrival(node->body) : node;
 }
 
 /* Of a row with one item, which is the only one to arrive: what lanes stored on the way is there
@@ -222,6 +228,7 @@ static NestNode *one_item(const RowTrees *r, const NestNode *several, Index grou
     arrival.name = nest_symbol(nest, "is_last", NAMED_VALUE, TYPE_BOOL);
     arrival.at = make_at(nest, make_less(nest, make_symbol(nest, r->b->slot), group), NULL);
     arrival.extent = make_number(nest, 1);
+    arrival.value = 0;
     arrival.next = NULL;
     nest_add(nest, &end, arrival);
     set_done(r, &end, nest_name(nest, arrival.name));

@@ -329,7 +329,9 @@ typedef struct ItemBuilder {
     SymbolId slot; /* stands for the number of the item among those of all rows and tensors */
     bool divided;  /* of one thread: a loop over elements was divided into one over rows and one
                       within a row */
-    SymbolId first, stop; /* of one thread: the range of its items */
+    bool ranged;   /* a thread or warp takes a range of items, not one after the other in turn */
+    SymbolId first, stop; /* then: that range */
+    SymbolId entry;       /* of a list whose entries are taken by ranges: the entry at hand */
     NestNode *few;   /* then: the nodes that process all of its rows at once where rows are short */
     int64_t few_max; /* of as many elements at most */
     Index tiles;     /* of a row */
@@ -349,7 +351,21 @@ size_t items_count_loops(const Function *f, AxisSet axes);
 /* Memory with an element for each item, in front of the nest; where the last of so many at a
  * counter goes on. */
 SymbolId items_global(ItemBuilder *b, const char *name, Type type);
-NestNode **items_arrive(ItemBuilder *b, NestNode ***end, const char *counters, Index at, Index of);
+NestNode **items_arrive(ItemBuilder *b, NestNode ***end, const char *counters, Index at, Index of,
+                        ValueId by);
+/* partition.c: ranges of items. Whether the items are one thread's; whether a thread, or a warp,
+ * takes a range of items; a grid loop over these ranges with what is done for the items of one; and
+ * the loop over a list's entries as one over ranges of them. */
+bool items_is_alone(const ItemBuilder *b);
+bool items_take_ranges(ItemBuilder *b);
+NestNode *items_partition(ItemBuilder *b, NestNode *work, Index all);
+void items_partition_table(ItemBuilder *b);
+/* Where an item arrives at a counter, as one of so many items that begin at the slot `from`: in a
+ * range of items the last of those behind which the range or the items end, which arrives for all
+ * of them. Gives where it arrives, and how many it arrives for; 0: for itself. */
+NestNode **items_range_ends(ItemBuilder *b, NestNode ***end, Index from, Index of, ValueId *by);
+/* The same with the arrival at the counter `at` of "arrived": where the last one goes on. */
+NestNode **items_arrive_once(ItemBuilder *b, NestNode ***end, Index at, Index from, Index of);
 /* one_tile.c: what follows a row by whoever comes last, or where the row is one item by that item
  * alone, without memory of all blocks; `tile` is where the nodes of a tile stand. False: the nest
  * has no such form and is as it was. */

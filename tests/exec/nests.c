@@ -97,15 +97,24 @@ static int64_t items_of(const NestsJob *job, const PlainNest *plain, int64_t ten
     return elements_of(job, plain->item_rows, tensor) * items;
 }
 
+/* Of all tensors. */
+static int64_t count_items(const NestsJob *job, const PlainNest *plain) {
+    const int list = ir_list_axis(job->function, plain->item_axes | plain->item_rows);
+    const int64_t tensors = list < 0 ? 1 : length_of(job, (uint32_t)list, 0);
+    int64_t count = 0;
+    for (int64_t t = 0; t < tensors; t++) count += items_of(job, plain, t);
+    return count;
+}
+
 /* The table of a list's items as a bind makes it, tensor after tensor. */
 static size_t bind_items(const NestsJob *job, const PlainNest *plain, NestBinding *bindings) {
     const Function *f = job->function;
     Arena *arena = f->arena;
-    int64_t count = 0, *entries[2], *room = arena_alloc(arena, sizeof *room);
+    int64_t count, *entries[2], *room = arena_alloc(arena, sizeof *room);
     const int list = ir_list_axis(f, plain->item_axes | plain->item_rows);
     if (!plain->item_count) return 0;
     const int64_t tensors = length_of(job, (uint32_t)list, 0);
-    for (int64_t t = 0; t < tensors; t++) count += items_of(job, plain, t);
+    count = count_items(job, plain);
     *room = count;
     for (int i = 0; i < 2; i++)
         entries[i] = arena_alloc(arena, ((size_t)count + 1) * sizeof *entries[i]);
@@ -128,7 +137,7 @@ static size_t bind_shares(const NestsJob *job, const PlainNest *plain, NestBindi
     int64_t *first = arena_alloc(arena, (SHARES + 1) * sizeof *first);
     int64_t *room = arena_alloc(arena, sizeof *room);
     if (!plain->partitions) return 0;
-    const int64_t items = items_of(job, plain, 0);
+    const int64_t items = count_items(job, plain);
     *room = SHARES + 1;
     first[1] = first[2] = items / 2;
     first[3] = first[2] + (items - first[2] + 1) / 2;

@@ -38,6 +38,7 @@ class Source:
     threads: dict         # kernel: threads of a block
     row: str = ""         # "block" or "warp" where a row is on the chip
     columns: bool = False  # an item is a tile of 1024 rows of a column for each lane
+    ranged: bool = False  # a warp takes a range of items and arrives at a counter behind it
     kernels: dict = dataclasses.field(default_factory=dict)  # row and columns of each kernel
 
 
@@ -70,7 +71,10 @@ def read_source(text, sizes, temporaries=None):
     threads = {name: int(count) for count, name in
                re.findall(r"^LS_KERNEL LS_THREADS(?:_ALONE)?\((\d+)\) (\w+)\(", text, re.M)}
     row = re.search(ROW, text)
-    return Source(arrays, threads, row[1] if row else "", kernels=kernels_of(text))
+    return Source(arrays, threads, row[1] if row else "", ranged=RANGED in text, kernels=kernels_of(text))
+
+
+RANGED = "ls_range_begin("
 
 
 ROW = r"on rows of at most \d+ elements, a (block|warp) each"
@@ -82,7 +86,7 @@ def kernels_of(text):
     phases = {}
     for comment, name, body in re.findall(r"^(?:/\* ([^\n]*) \*/\n)?LS_PHASE void (\w+)\((.*?)^\}", text, re.S | re.M):
         row = re.search(ROW, comment)
-        phases[name] = (row[1] if row else "", "const i64 chunks = " in body)
+        phases[name] = (row[1] if row else "", "const i64 chunks = " in body, RANGED in body)
     found = {}
     for name, body in re.findall(r"^LS_KERNEL LS_THREADS(?:_ALONE)?\(\d+\) (\w+)\((.*?)^\}", text, re.S | re.M):
         called = [phases[word] for word in dict.fromkeys(re.findall(r"\b\w+\b", body)) if word in phases]
@@ -93,8 +97,8 @@ def kernels_of(text):
 
 def of_kernel(source, name):
     """What is known of one of the source's kernels."""
-    row, columns = source.kernels.get(name, (source.row, False))
-    return Source(source.arrays, {name: source.threads[name]}, row, columns)
+    row, columns, ranged = source.kernels.get(name, (source.row, False, source.ranged))
+    return Source(source.arrays, {name: source.threads[name]}, row, columns, ranged)
 
 
 def accesses(code, path, arrays):
@@ -122,6 +126,8 @@ def accesses(code, path, arrays):
 # Where rows begin off a boundary there are ways by elements beside those by vectors, which other rows take, and ways by
 # both: of those that move as much the elements are it, and of these the one with the fewest instructions.
 SPLIT, BRIEF = 1 / 512, 1 / 512
+# What a warp does once for a range of items is not on the way of one.
+ONCE = 1 << 20
 
 
 class Bulk:
@@ -135,6 +141,8 @@ class Bulk:
 
         def value(it):
             # Rows off a boundary are read by elements; elsewhere elements are the ends of rows.
+            if it.kind == "atomic" and self.source.ranged:
+                return -ONCE
             if it.kind == "atomic" and self.columns and self.columns > TILE and not source.row:
                 return 1
             if it.kind not in ("load", "store"):

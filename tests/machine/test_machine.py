@@ -159,6 +159,18 @@ class Arrays(unittest.TestCase):
         self.assertEqual((source.threads, source.row), ({"copy": 256}, ""))
         self.assertEqual(read_source("/* Phases 1 to 2 on rows of at most 8192 elements, a block each. */", {}).row, "block")
 
+    def test_ranges(self):
+        text = """LS_PHASE void phase_1(const struct own_arguments *a, LS_ITEM_RANGE) {
+    const i64 first = ls_range_begin(groups, first_item, last_item, item_step);
+}
+LS_KERNEL LS_THREADS(256) own(const own_arguments arguments) {
+    LS_RUN(phase_1)
+}
+"""
+        source = read_source(text, {})
+        self.assertEqual(source.kernels, {"own": ("", False, True)})
+        self.assertTrue(of_kernel(source, "own").ranged)
+
     def test_kernels_of_one_text(self):
         text = """/* Phases 1 to 2 on rows of at most 256 elements, a warp each. */
 LS_PHASE void rows_1(const struct own_arguments *a, LS_ITEM_RANGE) {
@@ -176,7 +188,7 @@ LS_KERNEL LS_THREADS(256) own_2(
 }
 """
         source = read_source(text, {})
-        self.assertEqual(source.kernels, {"own_1": ("warp", False), "own_2": ("", True)})
+        self.assertEqual(source.kernels, {"own_1": ("warp", False, False), "own_2": ("", True, False)})
         own = of_kernel(source, "own_2")
         self.assertEqual((own.row, own.columns, own.threads), ("", True, {"own_2": 256}))
         # A tile of 1024 rows by 32 lanes: eight rows a turn are 128 turns, however short a row is.
