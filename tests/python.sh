@@ -38,7 +38,8 @@ if [ "$1" = --wheels ]; then
         python3 -m venv build/wheels/fresh
         build/wheels/fresh/bin/pip install --quiet build/wheels/lockstep-*_x86_64.whl numpy
         fresh=$PWD/build/wheels/fresh/bin/python steps="$PWD/tests/lit/python/Inputs/steps.py"
-        families="std/optim std/norms std/activations std/losses"
+        families="$(cd templates && echo std/optim/*.step std/norms.step std/activations.step std/losses.step)"
+        families=$(echo "$families" | sed 's/\.step//g')
         mkdir -p build/wheels/empty
         (cd / && LOCKSTEP_KERNELS=off "$fresh" "$steps" "$OLDPWD/build/wheels/compiled" $families)
         (cd / && PATH="$OLDPWD/build/wheels/empty" LOCKSTEP_CACHE=off "$fresh" "$steps" \

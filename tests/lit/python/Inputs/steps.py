@@ -13,7 +13,7 @@ from lockstep._signature import step_names
 
 
 def names(file):
-    """The steps of a file, and of what it imports where it has none of its own."""
+    """The steps of a file, without those of what it imports."""
     if ":" in file:
         return [file]
     compilation = lockstep._signature.C.c_void_p()
@@ -24,12 +24,13 @@ def names(file):
     count = library().ls_compilation_own_step_count(compilation)
     every = step_names(library(), compilation)
     library().ls_compilation_destroy(compilation)
-    return [f"{file}:{name}" for name in every[:count] or every]
+    return [f"{file}:{name}" for name in every[:count]]
 
 
 def array(parameter, shape, random, gaps):
     kind = TYPES[parameter.type]
-    whole = tuple(2 * n for n in shape) if gaps else shape
+    gaps = gaps and len(shape) > 1  # between rows
+    whole = (*(2 * n for n in shape[:-1]), *shape[-1:]) if gaps else shape
     if kind in ("f16", "f32", "f64"):
         made = random.uniform(0.1, 1, whole).astype({"f16": "f2", "f32": "f4", "f64": "f8"}[kind])
     elif kind == "bf16":
@@ -47,7 +48,7 @@ def array(parameter, shape, random, gaps):
             "u16": "u2",
         }
         made = numpy.zeros(whole, types.get(kind, "u1"))
-    return made[tuple(slice(None, None, 2) for _ in shape)] if gaps else made
+    return made[tuple(slice(None, None, 2) for _ in shape[:-1])] if gaps else made
 
 
 def run(name, size, gaps, digest):
