@@ -590,6 +590,9 @@ bool nest_drop_stores(Nest *nest, SymbolId array);
  * iteration of the loop: for arrays of which a thread reads what another one has. */
 void nest_order_accesses(Nest *nest, SymbolId loop, SymbolId array, NestScope scope);
 
+/* merge_barriers.c: redundant barrier elimination. Ahead of guard_reuse. */
+void nest_merge_barriers(Nest *nest);
+
 /* guard_reuse.c: the barriers that reuse of shared memory by a loop's next iteration needs. */
 void nest_guard_reuse(Nest *nest);
 
