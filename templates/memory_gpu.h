@@ -148,6 +148,17 @@ LS_FN i64 ls_team(i64 tiles) {
         phase(a, there ? ls_warp() - first_warp : (i64)ls_warps(), there ? first_warp : 0, row, \
               row + 1, 1, 0);                                                                   \
     }
+/* The first row of a panel's part, and of the part that the block does next: the rows of a panel
+ * are so many neighbouring lanes' of the tree down columns. */
+LS_FN i64 ls_part_row(i64 panel, i64 part, i64 span, i64 lanes) {
+    const i64 panels = 128 / lanes;
+    return 1024 * (panel / panels) + lanes * (panel % panels) + part * span / 8 +
+           128 * (part * span % 8);
+}
+LS_FN i64 ls_next_part(i64 panel, i64 part, i64 span, i64 lanes) {
+    return part + 1 < 8 * lanes / span ? ls_part_row(panel, part + 1, span, lanes)
+                                       : ls_part_row(panel + ls_blocks(), 0, span, lanes);
+}
 /* Prefetches an array's rows of a part, of so many bytes each, into the second-level cache. */
 LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, i64 span, i64 rows) {
 #ifdef __CUDA_ARCH__

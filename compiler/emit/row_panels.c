@@ -104,7 +104,7 @@ uint32_t emit_panel_conditions(Emitter *e, const Grouping *grouping,
                                ls_image_condition *conditions) {
     const Target *target = e->target;
     const AxisSet rows = emit_panels_of(grouping)->outer, columns = e->plan->panel_columns;
-    const uint64_t bytes = packed_bytes(e->plan, 4);
+    const uint64_t bytes = packed_bytes(e->plan, target->gpu ? 2 : 4);
     const uint64_t least = e->packing ? PACKED_ROWS : target->panel_rows;
     const bool few = target->panel_few && e->panel_lanes == target->panel_lanes[0];
     conditions[0] =
@@ -192,15 +192,22 @@ static const char *columns_text(Emitter *e) {
     return columns.data;
 }
 
-/* How many rows of a lane go together: all 8 unless they are too long. */
+/* How many rows of a lane go together: all 8 unless they are too long. On a GPU the columns read
+ * them again: from the nearest cache. */
 static const char *span_text(Emitter *e) {
+    const unsigned long long again = e->target->panel_again;
+    const char *columns = columns_text(e);
+    if (again)
+        return arena_printf(e->arena, "%s <= %llu ? 8 : %s <= %llu ? 4 : 2", columns,
+                            again / (8 * e->plan->panel_bytes), columns,
+                            again / (4 * e->plan->panel_bytes));
     return arena_printf(e->arena, "%s <= %llu ? 8 : 4", columns_text(e),
                         (unsigned long long)(e->target->panel_bytes / packed_bytes(e->plan, 8)));
 }
 
-/* Ahead of a part's phases along rows, what these read of each element. A team that waits for its
- * first row does not wait for memory again in this part. */
-static const char *prefetches(Emitter *e, const Kernel *kernel) {
+/* Of the part that comes next, and of the block's first one, what phases along rows read of each
+ * element: software prefetching. */
+static const char *prefetches(Emitter *e, const Kernel *kernel, const char *first) {
     const AxisSet rows = kernel->outer, columns = e->plan->panel_columns;
     Text text = text_open(e->arena);
     if (__builtin_ctz(columns) < 32 - __builtin_clz(rows))
@@ -211,8 +218,9 @@ static const char *prefetches(Emitter *e, const Kernel *kernel) {
             reads |= e->plan->phases[p].shape != SHAPE_COLUMNS &&
                      plan_reads(e->plan, &e->plan->phases[p], i);
         if (reads && e->plan->arrays[i].axes == (rows | columns))
-            text_printf(&text, "ls_prefetch_part(a->%s, %u * (%s), first, span, rows);\n",
-                        e->field_name[i], type_info[e->plan->arrays[i].type].size, columns_text(e));
+            text_printf(&text, "ls_prefetch_part(a->%s, %u * (%s), %s, span, rows);\n",
+                        e->field_name[i], type_info[e->plan->arrays[i].type].size, columns_text(e),
+                        first);
     }
     return text.data ? text.data : "";
 }
@@ -224,13 +232,19 @@ static const char *blocks_panels(Emitter *e, const Kernel *kernel) {
         e->arena,
         "const i64 team = ls_team(ls_tiles(%s)), teams = ls_warps() / team;\n"
         "const i64 own_team = ls_warp() / team, first_warp = own_team * team;\n"
+        "const i64 parts = %u / span;\n%s"
         "for (i64 panel = ls_block(); panel < %u * ls_tiles(rows); panel += ls_blocks()) {\n"
         "/* %u neighbouring lanes of the tree down columns, of 8 rows each: a part of a lane,\n"
         " * as many rows as stay on chip, goes through all phases before the next. */\n"
-        "const i64 begin = 1024 * (panel / %u) + %u * (panel %% %u);\n"
-        "for (i64 part = 0; part < %u / span && begin < rows; part++) {\n"
-        "const i64 first = begin + part * span / 8 + 128 * (part * span %% 8);\n%s",
-        columns_text(e), panels, lanes, panels, lanes, panels, 8 * lanes, prefetches(e, kernel));
+        "for (i64 part = 0; part < parts; part++) {\n"
+        "const i64 first = ls_part_row(panel, part, span, %u);\n"
+        "if (ls_part_row(panel, 0, span, %u) >= rows) break;\n%s",
+        columns_text(e), 8 * lanes,
+        prefetches(e, kernel,
+                   arena_printf(e->arena, "ls_part_row(ls_block(), 0, span, %u)", lanes)),
+        panels, lanes, lanes, lanes,
+        prefetches(e, kernel,
+                   arena_printf(e->arena, "ls_next_part(panel, part, span, %u)", lanes)));
 }
 
 static const char threads_panels[] =

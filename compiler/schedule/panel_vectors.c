@@ -11,7 +11,7 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-enum { VECTOR = 4, FOUR = 4, EIGHT = 8 };
+enum { VECTOR = 4, TWO = 2, FOUR = 4, EIGHT = 8 };
 
 /* A lane's vector: the loops over lanes and over its elements. */
 typedef struct LaneVector {
@@ -108,21 +108,23 @@ static void push_row(PanelBuilder *s, ColumnPass *p, NestNode ***end, const Lane
     elements(s, end, v, column_at(b, p->ahead, list, v->column));
 }
 
-/* Four rows from `from` on, loads first; they, behind the totals if there is `more`, are the
- * totals. */
-static void four_rows(PanelBuilder *s, ColumnPass *p, NestNode ***end, int64_t from, bool more) {
+/* So many rows from `from` on, loads first; they, behind the totals if they are not the first, are
+ * the totals. */
+static void rows_together(PanelBuilder *s, ColumnPass *p, NestNode ***end, int64_t from,
+                          int64_t count) {
     ColumnTile *b = &s->tile;
     Nest *nest = s->nest;
+    const Index rows = make_number(nest, count);
     const LaneVector v = open_vector(s);
     const SymbolId j = make_loop_name(nest, "j");
     const Index own = make_symbol(nest, j);
     SymbolId *folds = arena_alloc(s->arena, (b->tree_count + 1) * sizeof *folds);
     NestNode *body = NULL, **inside = &body, *row = NULL, **row_end = &row;
     for (size_t i = 0; i < b->tree_count; i++)
-        folds[i] = fold(s, &inside, &b->trees[i], "rows", FOUR);
+        folds[i] = fold(s, &inside, &b->trees[i], "rows", count);
     push_row(s, p, &row_end, &v, folds, make_add(nest, own, make_number(nest, from)), own);
-    column_loop(b, &inside, LOOP_UNROLLED, j, make_number(nest, FOUR), row);
-    if (more) {
+    column_loop(b, &inside, LOOP_UNROLLED, j, rows, row);
+    if (from) {
         LaneVector both = v;
         both.element = make_loop_name(nest, "e");
         NestNode *list = NULL, **list_end = &list;
@@ -134,14 +136,14 @@ static void four_rows(PanelBuilder *s, ColumnPass *p, NestNode ***end, int64_t f
             pairs[i] = fold(s, &inside, tree, "pair", 2);
             const SymbolId before = load_total(s, &list_end, &both, tree);
             const SymbolId all = nest_symbol(nest, "all", NAMED_VALUE, tree->type);
-            make_combine(nest, &list_end, all, folds[i], &at, make_number(nest, FOUR));
+            make_combine(nest, &list_end, all, folds[i], &at, rows);
             make_push(nest, &list_end, pairs[i], at, &zero, nest_name(nest, before));
             make_push(nest, &list_end, pairs[i], at, &one, nest_name(nest, all));
         }
         elements(s, &inside, &both, list);
         take_fold(s, &inside, &v, pairs, make_number(nest, 2));
     } else {
-        take_fold(s, &inside, &v, folds, make_number(nest, FOUR));
+        take_fold(s, &inside, &v, folds, rows);
     }
     lanes(s, end, &v, body);
 }
@@ -255,15 +257,25 @@ static void open_totals(PanelBuilder *s, NestNode ***end) {
     }
 }
 
+/* 1 where the part has two rows. */
+static Index is_pair(PanelBuilder *s) {
+    Nest *nest = s->nest;
+    const ValueId two = make_value(nest, OP_EQ, s->rows, make_number(nest, TWO));
+    const ValueId number =
+        ir_op(nest->values, OP_SELECT, two, make_constant(nest, 1), make_constant(nest, 0));
+    return make_symbol(nest, nest_derived(nest, "is_pair", number));
+}
+
 void panel_by_vectors(PanelBuilder *s, NestNode ***end) {
     ColumnTile *b = &s->tile;
     Nest *nest = s->nest;
     ColumnPass p = column_pass(b, true);
     NestNode *fours = NULL, **inside = &fours, *second = NULL, **second_end = &second,
-             *other = NULL, **other_end = &other;
+             *other = NULL, **other_end = &other, *two = NULL, **two_end = &two;
     open_totals(s, end);
-    four_rows(s, &p, &inside, 0, false);
-    four_rows(s, &p, &second_end, FOUR, true);
+    rows_together(s, &p, &two_end, 0, TWO);
+    rows_together(s, &p, &inside, 0, FOUR);
+    rows_together(s, &p, &second_end, FOUR, FOUR);
     make_append(&inside,
                 nest_only_where(nest, make_less(nest, s->rows, make_number(nest, FOUR)), second));
     some_rows(s, &p, &other_end);
@@ -273,7 +285,10 @@ void panel_by_vectors(PanelBuilder *s, NestNode ***end) {
         nest_only_where(nest, make_less(nest, count, make_scale(nest, odd, EIGHT)), fours);
     test->other = other;
     test->version = true;
-    make_append(end, test);
+    NestNode *pair = nest_only_where(nest, is_pair(s), two);
+    pair->other = test;
+    pair->version = true;
+    make_append(end, pair);
     carry_levels(s, end);
     leave(s, end);
 }

@@ -74,6 +74,8 @@ typedef struct Target {
      * and where there is a second number, the rows from which on that is it. */
     uint32_t panel_threads, panels_per_multiprocessor, panel_lanes[2];
     uint64_t panel_rows, panel_columns, panel_bytes, panel_few;
+    uint64_t panel_again; /* of a GPU's block: the bytes of rows that are read twice from one part
+                             to the next, which its part of the nearest caches holds */
 } Target;
 
 /* What code for a target is. */
