@@ -47,7 +47,7 @@ static void find_partners(Checker *c, const Symbol *symbol) {
         if (!partner && first) partner = partner_named(c, symbol, "");
         first = false;
         if (!partner) continue;
-        const char *problem = partner->problem;
+        const char *problem = partner->problem ? partner->problem : partner->inner;
         if (!problem) problem = partner_problem(c, f, &c->c_functions[partner->number], i);
         if (problem)
             complain(c, ERROR_C_PARTNER, partner->problem ? partner->place : partner->range,
@@ -68,6 +68,11 @@ Typed *check_c_call(Checker *c, const Node *node, Symbol *symbol) {
                 diagnose_note(c->compiler, s->more[i].place, "and %s", s->more[i].text);
             diagnose_note(c->compiler, node->range, "`%s` is called here", name);
         }
+        return &c->error;
+    }
+    if (s->inner) {
+        if (complain(c, ERROR_C_FUNCTION, s->place, name, s->inner))
+            diagnose_note(c->compiler, node->range, "`%s` is called here", name);
         return &c->error;
     }
     if (node->has_brackets) {

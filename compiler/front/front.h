@@ -390,6 +390,7 @@ typedef struct CSymbol {
         const char *text;
     } * more;
     size_t more_count, more_capacity;
+    const char *inner;   /* why steps cannot call it, though other functions of C can; NULL: none */
     int number;          /* in c_functions */
     bool active;         /* being looked at */
     bool partners;       /* its derivatives are found */

@@ -1,42 +1,16 @@
 /* import_c_function.c: whether a C function can be part of a kernel, and its text there.
  *
  * The walk over clang's tree allows what is listed here and nothing else: arithmetic on numbers,
- * local variables and arrays, constants of the header, control flow without jumps, and calls of
- * functions of the same kind. It goes on behind what it refuses, so that all of that is told at
- * once. A constant becomes a local of the functions that use it. The text is
- * clang's own print of the tree, in which macros are expanded, word by word in the names that
- * kernels use: functions get a prefix, locals another one, enumerators are their values and
- * typedefs the types behind them. A word that nobody has accounted for makes the function one that
- * cannot be imported. */
-#include <ctype.h>
+ * local variables and arrays, structs and unions by value, constants of the header, control flow
+ * without jumps, and calls of functions of the same kind. It goes on behind what it refuses, so
+ * that all of that is told at once. A constant becomes a local of the functions that use it. */
 #include <string.h>
 
 #include "base/base.h"
 #include "ir/ir.h"
 #include "front/front.h"
 #include "front/clang.h"
-
-enum { C_DEPTH_MAX = 400, C_CALLS_MAX = 64, PROBLEMS_MAX = 16 };
-enum { C_ARRAY_BYTES_MAX = 4096 }; /* of a local array: each thread has its own */
-
-/* What a name of the function's text becomes. */
-typedef struct Word {
-    const char *name, *text;
-    struct Word *next;
-} Word;
-
-typedef struct Walk {
-    Checker *c;
-    ClangUnit *u;
-    CSymbol *symbol;
-    CXCursor function;
-    Word *words;
-    int *calls; /* the numbers of the functions it calls */
-    size_t call_count, call_capacity;
-    CXCursor *constants; /* of the header, that it uses */
-    size_t constant_count, constant_capacity;
-    uint32_t depth;
-} Walk;
+#include "front/import_c.h"
 
 /* ---- types ---- */
 
@@ -47,7 +21,7 @@ static const struct {
                      {C_LONG, TYPE_I64},      {C_LONGLONG, TYPE_I64}, {C_ULONG, TYPE_U64},
                      {C_ULONGLONG, TYPE_U64}, {C_FLOAT, TYPE_F32},    {C_DOUBLE, TYPE_F64}};
 
-static Type compute_type(Walk *w, CXType type) {
+Type c_compute_type(Walk *w, CXType type) {
     int kind = w->u->clang.clang_getCanonicalType(type).kind;
     for (size_t i = 0; i < COUNT(compute_types); i++)
         if ((int)compute_types[i].kind == kind) return compute_types[i].type;
@@ -55,16 +29,16 @@ static Type compute_type(Walk *w, CXType type) {
 }
 
 /* Numbers of any width, for what stays inside the function. */
-static bool is_number(Walk *w, CXType type) {
+bool c_is_number(Walk *w, CXType type) {
     int kind = w->u->clang.clang_getCanonicalType(type).kind;
-    return compute_type(w, type) != TYPE_NONE || kind == C_CHAR_U || kind == C_UCHAR ||
+    return c_compute_type(w, type) != TYPE_NONE || kind == C_CHAR_U || kind == C_UCHAR ||
            kind == C_USHORT || kind == C_CHAR_S || kind == C_SCHAR || kind == C_SHORT;
 }
 
 /* ---- problems ---- */
 
 /* The first one is the function's, up to PROBLEMS_MAX others stand behind it. Always false. */
-static bool problem_at(Walk *w, Range place, const char *reason) {
+bool c_problem_at(Walk *w, Range place, const char *reason) {
     CSymbol *s = w->symbol;
     if (!s->problem) {
         s->problem = reason;
@@ -80,9 +54,9 @@ static bool problem_at(Walk *w, Range place, const char *reason) {
     return false;
 }
 
-static bool problem(Walk *w, CXCursor cursor, const char *reason) {
+bool c_problem(Walk *w, CXCursor cursor, const char *reason) {
     const bool whole = cursor.kind == CURSOR_FUNCTION;
-    return problem_at(w, whole ? w->symbol->range : clang_range(w->c, w->u, cursor), reason);
+    return c_problem_at(w, whole ? w->symbol->range : clang_range(w->c, w->u, cursor), reason);
 }
 
 static const char *type_text(Walk *w, CXCursor cursor) {
@@ -90,12 +64,12 @@ static const char *type_text(Walk *w, CXCursor cursor) {
                       w->u->clang.clang_getTypeSpelling(w->u->clang.clang_getCursorType(cursor)));
 }
 
-static const char *spelling(Walk *w, CXCursor cursor) {
+const char *c_spelling(Walk *w, CXCursor cursor) {
     return clang_text(w->c, w->u, w->u->clang.clang_getCursorSpelling(cursor));
 }
 
 /* "a pointer, `float *`" for the type of something. */
-static const char *describe_type(Walk *w, CXCursor cursor) {
+const char *c_describe_type(Walk *w, CXCursor cursor) {
     int kind = w->u->clang.clang_getCanonicalType(w->u->clang.clang_getCursorType(cursor)).kind;
     const char *what = kind == C_POINTER  ? "a pointer"
                        : kind == C_ARRAY  ? "an array"
@@ -107,11 +81,11 @@ static const char *describe_type(Walk *w, CXCursor cursor) {
 
 /* ---- words ---- */
 
-static bool add_word(Walk *w, CXCursor at, const char *name, const char *text) {
+bool c_add_word(Walk *w, CXCursor at, const char *name, const char *text) {
     for (const Word *word = w->words; word; word = word->next) {
         if (strcmp(word->name, name) != 0) continue;
         return strcmp(word->text, text) == 0 ||
-               problem(w, at, arena_printf(w->c->arena, "`%s` means two things in it", name));
+               c_problem(w, at, arena_printf(w->c->arena, "`%s` means two things in it", name));
     }
     Word *word = arena_alloc(w->c->arena, sizeof *word);
     *word = (Word){name, text, w->words};
@@ -120,8 +94,8 @@ static bool add_word(Walk *w, CXCursor at, const char *name, const char *text) {
 }
 
 static bool add_local(Walk *w, CXCursor cursor) {
-    const char *name = spelling(w, cursor);
-    return add_word(w, cursor, name, arena_printf(w->c->arena, "c_%s", name));
+    const char *name = c_spelling(w, cursor);
+    return c_add_word(w, cursor, name, arena_printf(w->c->arena, "c_%s", name));
 }
 
 /* ---- calls ---- */
@@ -130,7 +104,7 @@ static bool add_local(Walk *w, CXCursor cursor) {
 static bool is_device_function(Walk *w, CXCursor function) {
     void *file = NULL;
     unsigned line, column, offset;
-    const char *name = spelling(w, function);
+    const char *name = c_spelling(w, function);
     w->u->clang.clang_getExpansionLocation(w->u->clang.clang_getCursorLocation(function), &file,
                                            &line, &column, &offset);
     if (!file || strncmp(name, "ls_", 3) != 0) return false;
@@ -138,7 +112,7 @@ static bool is_device_function(Walk *w, CXCursor function) {
     return strncmp(path, C_HEADERS, strlen(C_HEADERS)) == 0;
 }
 
-static bool keep_call(Walk *w, int number) {
+bool c_keep_call(Walk *w, int number) {
     for (size_t i = 0; i < w->call_count; i++)
         if (w->calls[i] == number) return true;
     w->calls =
@@ -149,11 +123,12 @@ static bool keep_call(Walk *w, int number) {
 
 static bool walk(Walk *w, CXCursor cursor);
 
-/* A number that lies in a local: the local itself, or an element of one. */
+/* A number, struct or union that lies in a local: the local itself, or an element or a member. */
 static bool is_place(Walk *w, CXCursor cursor) {
     const bool reference = cursor.kind == CURSOR_REFERENCE;
-    if (!is_number(w, w->u->clang.clang_getCursorType(cursor))) return false;
-    if (!reference) return cursor.kind == CURSOR_SUBSCRIPT;
+    const CXType type = w->u->clang.clang_getCursorType(cursor);
+    if (!c_is_number(w, type) && !c_is_record(w, type)) return false;
+    if (!reference) return cursor.kind == CURSOR_SUBSCRIPT || cursor.kind == CURSOR_MEMBER;
     const int kind = w->u->clang.clang_getCursorReferenced(cursor).kind;
     return kind == CURSOR_VARIABLE || kind == CURSOR_PARAMETER;
 }
@@ -163,44 +138,45 @@ static bool walk_place(Walk *w, CXCursor cursor) {
     size_t count;
     CXCursor *inner = clang_children(w->c, w->u, cursor, &count);
     while (count == 1 && cursor.kind != CURSOR_UNARY && cursor.kind != CURSOR_REFERENCE &&
-           cursor.kind != CURSOR_SUBSCRIPT) {
+           cursor.kind != CURSOR_SUBSCRIPT && cursor.kind != CURSOR_MEMBER) {
         cursor = inner[0];
         inner = clang_children(w->c, w->u, cursor, &count);
     }
     if (cursor.kind != CURSOR_UNARY || count != 1 || !is_place(w, inner[0]))
-        return problem(w, cursor, "it copies memory that is no local's");
+        return c_problem(w, cursor, "it copies memory that is no local's");
     return walk(w, inner[0]);
 }
 
 static bool walk_copy(Walk *w, CXCursor call) {
     size_t count;
     CXCursor *parts = clang_children(w->c, w->u, call, &count);
-    if (count != 4) return problem(w, call, "it calls memcpy with other arguments");
-    bool good = add_word(w, call, "ls_memcpy", "ls_memcpy");
+    if (count != 4) return c_problem(w, call, "it calls memcpy with other arguments");
+    bool good = c_add_word(w, call, "ls_memcpy", "ls_memcpy");
     for (size_t i = 1; i < 3; i++) good = walk_place(w, parts[i]) && good;
     return walk(w, parts[3]) && good;
 }
 
 static bool walk_call(Walk *w, CXCursor call, CXCursor callee) {
-    const char *name = spelling(w, callee);
+    const char *name = c_spelling(w, callee);
     if (callee.kind != CURSOR_FUNCTION)
-        return callee.kind != CURSOR_PARAMETER && problem(w, call, "it calls through a pointer");
-    if (is_device_function(w, callee)) return add_word(w, call, name, name);
+        return callee.kind != CURSOR_PARAMETER && c_problem(w, call, "it calls through a pointer");
+    if (is_device_function(w, callee)) return c_add_word(w, call, name, name);
     if (w->u->clang.clang_Cursor_isVariadic(callee))
-        return problem(w, call, arena_printf(w->c->arena, "it calls the variadic `%s`", name));
+        return c_problem(w, call, arena_printf(w->c->arena, "it calls the variadic `%s`", name));
     CXCursor definition = w->u->clang.clang_getCursorDefinition(callee);
     if (definition.kind != CURSOR_FUNCTION)
-        return problem(w, call,
-                       arena_printf(w->c->arena,
-                                    "it calls `%s`, which has no definition in the header", name));
+        return c_problem(w, call,
+                         arena_printf(w->c->arena,
+                                      "it calls `%s`, which has no definition in the header",
+                                      name));
     const CSymbol *other = c_function(w->c, w->u, definition);
-    if (other->active) return problem(w, call, "it calls itself, which kernels cannot");
+    if (other->active) return c_problem(w, call, "it calls itself, which kernels cannot");
     if (other->problem)
-        return problem_at(w, other->place,
-                          arena_printf(w->c->arena, "it calls `%s`: %s", name, other->problem));
+        return c_problem_at(w, other->place,
+                            arena_printf(w->c->arena, "it calls `%s`: %s", name, other->problem));
     const char *text = w->c->c_functions[other->number].name;
-    return keep_call(w, other->number) &&
-           add_word(w, call, name, arena_printf(w->c->arena, "ls_c_%s", text));
+    return c_keep_call(w, other->number) &&
+           c_add_word(w, call, name, arena_printf(w->c->arena, "ls_c_%s", text));
 }
 
 /* ---- the walk ---- */
@@ -209,7 +185,7 @@ static bool walk_children(Walk *w, CXCursor cursor, size_t first) {
     size_t count;
     CXCursor *children = clang_children(w->c, w->u, cursor, &count);
     bool good = true;
-    if (++w->depth > C_DEPTH_MAX) good = problem(w, cursor, "it is nested too deeply");
+    if (++w->depth > C_DEPTH_MAX) good = c_problem(w, cursor, "it is nested too deeply");
     for (size_t i = first; i < count && w->depth <= C_DEPTH_MAX; i++)
         good = walk(w, children[i]) && good;
     w->depth--;
@@ -223,20 +199,32 @@ static bool walk_list(Walk *w, CXCursor list) {
     for (size_t i = 0; i < count; i++) {
         clang_children(w->c, w->u, parts[i], &inner);
         if (parts[i].kind == CURSOR_UNEXPOSED_EXPRESSION && inner > 1)
-            return problem(w, parts[i], "its array has designators");
+            return c_problem(w, parts[i], "its array, struct or union has designators");
     }
     return walk_children(w, list, 0);
 }
 
-/* An array of numbers, of any number of axes; gives how large it is in bytes. */
-static bool is_array(Walk *w, CXType type, long long *bytes) {
+/* An array of numbers, structs or unions, of any number of axes; gives how large it is in bytes. */
+bool c_is_array(Walk *w, CXType type, long long *bytes) {
     const Clang *clang = &w->u->clang;
     CXType inner = clang->clang_getCanonicalType(type);
     *bytes = clang->clang_Type_getSizeOf(inner);
     if (inner.kind != C_ARRAY) return false;
     while (inner.kind == C_ARRAY)
         inner = clang->clang_getCanonicalType(clang->clang_getArrayElementType(inner));
-    return is_number(w, inner);
+    return c_is_number(w, inner) || inner.kind == C_RECORD;
+}
+
+/* Whether it is of a type that kernels can hold, whose words are known then. Without a problem
+ * where it is not. */
+static bool can_hold(Walk *w, CXCursor at, CXType type) {
+    const Clang *clang = &w->u->clang;
+    CXType inner = clang->clang_getCanonicalType(type);
+    while (inner.kind == C_ARRAY) {
+        type = clang->clang_getArrayElementType(inner);
+        inner = clang->clang_getCanonicalType(type);
+    }
+    return c_is_number(w, inner) || (inner.kind == C_RECORD && c_record(w, at, type));
 }
 
 /* Whether it can only be read: the type, or that of an array's elements. */
@@ -257,19 +245,20 @@ static bool walk_constant(Walk *w, CXCursor cursor, CXCursor to, const char *nam
     size_t count;
     CXCursor definition = clang->clang_getCursorDefinition(to);
     if (!is_read_only(w, type))
-        return problem(w, cursor, arena_printf(w->c->arena, "it uses the global `%s`", name));
-    if (!is_number(w, type) && !is_array(w, type, &bytes))
-        return problem(w, cursor,
-                       arena_printf(w->c->arena, "it uses the global `%s`, which is %s", name,
-                                    describe_type(w, to)));
+        return c_problem(w, cursor, arena_printf(w->c->arena, "it uses the global `%s`", name));
+    if (!c_is_number(w, type) && !c_is_record(w, type) && !c_is_array(w, type, &bytes))
+        return c_problem(w, cursor,
+                         arena_printf(w->c->arena, "it uses the global `%s`, which is %s", name,
+                                      c_describe_type(w, to)));
+    if (!can_hold(w, cursor, type)) return false;
     clang_children(w->c, w->u, definition, &count);
     if (definition.kind != CURSOR_VARIABLE || count == 0)
-        return problem(
+        return c_problem(
             w, cursor,
             arena_printf(w->c->arena, "it uses the global `%s`, which has no value there", name));
     for (size_t i = 0; i < w->constant_count; i++)
         if (clang->clang_equalCursors(w->constants[i], definition)) return true;
-    const bool good = add_word(w, cursor, name, arena_printf(w->c->arena, "cg_%s", name)) &&
+    const bool good = c_add_word(w, cursor, name, arena_printf(w->c->arena, "cg_%s", name)) &&
                       walk_children(w, definition, 0);
     w->constants = arena_grow(w->c->arena, w->constants, w->constant_count, &w->constant_capacity,
                               sizeof *w->constants); /* behind what it uses */
@@ -279,19 +268,20 @@ static bool walk_constant(Walk *w, CXCursor cursor, CXCursor to, const char *nam
 
 static bool walk_reference(Walk *w, CXCursor cursor) {
     CXCursor to = w->u->clang.clang_getCursorReferenced(cursor);
-    const char *name = spelling(w, cursor);
+    const char *name = c_spelling(w, cursor);
     if (to.kind == CURSOR_PARAMETER) return true;
     if (to.kind == CURSOR_ENUM_CONSTANT) {
         long long value = w->u->clang.clang_getEnumConstantDeclValue(to);
-        return add_word(w, cursor, name,
-                        arena_printf(w->c->arena,
-                                     value < INT32_MIN || value > INT32_MAX ? "(%lldll)"
-                                     : value == INT32_MIN                   ? "(%lld - 1)"
-                                                                            : "(%lld)",
-                                     value == INT32_MIN ? value + 1 : value));
+        return c_add_word(w, cursor, name,
+                          arena_printf(w->c->arena,
+                                       value < INT32_MIN || value > INT32_MAX ? "(%lldll)"
+                                       : value == INT32_MIN                   ? "(%lld - 1)"
+                                                                              : "(%lld)",
+                                       value == INT32_MIN ? value + 1 : value));
     }
     if (to.kind != CURSOR_VARIABLE)
-        return problem(w, cursor, arena_printf(w->c->arena, "it takes the address of `%s`", name));
+        return c_problem(w, cursor,
+                         arena_printf(w->c->arena, "it takes the address of `%s`", name));
     CXCursor parent = w->u->clang.clang_getCursorSemanticParent(to);
     if (parent.kind != CURSOR_FUNCTION) return walk_constant(w, cursor, to, name);
     return true; /* a static one was refused where it is declared */
@@ -308,10 +298,20 @@ static bool is_of_refused(Walk *w, CXCursor cursor) {
     CXCursor to = w->u->clang.clang_getCursorReferenced(cursor);
     CXType type = w->u->clang.clang_getCursorType(to);
     long long bytes;
-    if (is_number(w, type) || is_array(w, type, &bytes)) return false;
+    if (c_is_number(w, type) || c_is_record(w, type) || c_is_array(w, type, &bytes)) return false;
     return to.kind == CURSOR_PARAMETER ||
            (to.kind == CURSOR_VARIABLE &&
             w->u->clang.clang_getCursorSemanticParent(to).kind == CURSOR_FUNCTION);
+}
+
+/* `base.member`: its base is a local, a constant, an element, a member or what a call gives. */
+static bool walk_member(Walk *w, CXCursor cursor) {
+    size_t count;
+    CXCursor *parts = clang_children(w->c, w->u, cursor, &count);
+    if (count == 0) return c_problem(w, cursor, "it contains what kernels cannot take over");
+    if (!c_is_record(w, w->u->clang.clang_getCursorType(parts[0])))
+        return !is_of_refused(w, parts[0]) && c_problem(w, cursor, "it reads through a pointer");
+    return walk(w, parts[0]);
 }
 
 /* What stands before a [: a local array or a table of the header, or one of its rows. */
@@ -326,12 +326,13 @@ static bool walk_array(Walk *w, CXCursor cursor) {
     }
     CXType type = w->u->clang.clang_getCursorType(cursor);
     long long bytes;
-    if (!is_array(w, type, &bytes))
+    if (!c_is_array(w, type, &bytes))
         return !is_of_refused(w, cursor) &&
-               problem(w, cursor, "it reads through a pointer or an array");
+               c_problem(w, cursor, "it reads through a pointer or an array");
     if (cursor.kind == CURSOR_REFERENCE) return walk_reference(w, cursor);
+    if (cursor.kind == CURSOR_MEMBER) return walk_member(w, cursor);
     if (cursor.kind != CURSOR_SUBSCRIPT)
-        return problem(w, cursor, "it reads through a pointer or an array");
+        return c_problem(w, cursor, "it reads through a pointer or an array");
     CXCursor *parts = clang_children(w->c, w->u, cursor, &count);
     bool good = count == 2 && walk_array(w, parts[0]);
     return count == 2 && walk(w, parts[1]) && good;
@@ -340,33 +341,36 @@ static bool walk_array(Walk *w, CXCursor cursor) {
 static bool walk_subscript(Walk *w, CXCursor cursor) {
     size_t count;
     CXCursor *parts = clang_children(w->c, w->u, cursor, &count);
-    if (count != 2) return problem(w, cursor, "it reads through a pointer or an array");
+    if (count != 2) return c_problem(w, cursor, "it reads through a pointer or an array");
     const bool good = walk_array(w, parts[0]);
     return walk(w, parts[1]) && good;
 }
 
 static bool walk_variable(Walk *w, CXCursor variable) {
     if (variable.kind != CURSOR_VARIABLE)
-        return problem(w, variable, "it declares something else than variables");
+        return c_problem(w, variable, "it declares something else than variables");
     const int storage = w->u->clang.clang_Cursor_getStorageClass(variable);
-    const char *name = spelling(w, variable);
+    const char *name = c_spelling(w, variable);
     CXType type = w->u->clang.clang_getCursorType(variable);
     long long bytes = 0;
     const bool table = storage == STORAGE_STATIC && is_read_only(w, type);
-    if (table) add_word(w, variable, "static", "");
+    if (table) c_add_word(w, variable, "static", "");
     if (storage != STORAGE_NONE && storage != STORAGE_AUTO && storage != STORAGE_REGISTER && !table)
-        return problem(w, variable,
-                       arena_printf(w->c->arena, "its variable `%s` is not local", name));
-    if (!is_number(w, type) && !is_array(w, type, &bytes))
-        return problem(
-            w, variable,
-            arena_printf(w->c->arena, "its variable `%s` is %s", name, describe_type(w, variable)));
+        return c_problem(w, variable,
+                         arena_printf(w->c->arena, "its variable `%s` is not local", name));
+    if (!c_is_number(w, type) && !c_is_record(w, type) && !c_is_array(w, type, &bytes))
+        return c_problem(w, variable,
+                         arena_printf(w->c->arena, "its variable `%s` is %s", name,
+                                      c_describe_type(w, variable)));
+    if (!can_hold(w, variable, type)) return false;
+    if (c_is_record(w, type)) bytes = w->u->clang.clang_Type_getSizeOf(type);
     if (bytes > C_ARRAY_BYTES_MAX)
-        return problem(w, variable,
-                       arena_printf(w->c->arena,
-                                    "its array `%s` has %lld bytes, and each thread of a kernel "
-                                    "would have one: at most %d",
-                                    name, bytes, C_ARRAY_BYTES_MAX));
+        return c_problem(
+            w, variable,
+            arena_printf(w->c->arena,
+                         "its variable `%s` has %lld bytes, and each thread of a kernel "
+                         "would have one: at most %d",
+                         name, bytes, C_ARRAY_BYTES_MAX));
     return add_local(w, variable) && walk_children(w, variable, 0);
 }
 
@@ -374,32 +378,43 @@ static bool walk_declaration(Walk *w, CXCursor cursor) {
     size_t count;
     CXCursor *children = clang_children(w->c, w->u, cursor, &count);
     bool good = true;
-    for (size_t i = 0; i < count; i++) good = walk_variable(w, children[i]) && good;
+    for (size_t i = 0; i < count; i++) {
+        const bool record = children[i].kind == CURSOR_STRUCT || children[i].kind == CURSOR_UNION;
+        const CXType type = w->u->clang.clang_getCursorType(children[i]);
+        good = (record ? c_record(w, children[i], type) != NULL : walk_variable(w, children[i])) &&
+               good;
+    }
     return good;
 }
 
 /* A typedef in a cast or a declaration: the type behind it. */
 static bool walk_type(Walk *w, CXCursor cursor) {
     CXCursor to = w->u->clang.clang_getCursorReferenced(cursor);
+    if (to.kind == CURSOR_STRUCT || to.kind == CURSOR_UNION)
+        return c_record(w, cursor, w->u->clang.clang_getCursorType(to)) != NULL;
     if (to.kind != CURSOR_TYPEDEF) return true; /* what has the type is looked at itself */
     CXType type =
         w->u->clang.clang_getCanonicalType(w->u->clang.clang_getTypedefDeclUnderlyingType(to));
-    return add_word(w, cursor, spelling(w, to),
-                    clang_text(w->c, w->u, w->u->clang.clang_getTypeSpelling(type)));
+    if (type.kind == C_RECORD)
+        return c_record(w, cursor, w->u->clang.clang_getCursorType(to)) != NULL;
+    return c_add_word(w, cursor, c_spelling(w, to),
+                      clang_text(w->c, w->u, w->u->clang.clang_getTypeSpelling(type)));
 }
 
 static bool walk_expression(Walk *w, CXCursor cursor) {
     CXType type = w->u->clang.clang_getCursorType(cursor);
-    if (!is_number(w, type) && w->u->clang.clang_getCanonicalType(type).kind != C_VOID)
+    if (!c_is_number(w, type) && !c_is_record(w, type) &&
+        w->u->clang.clang_getCanonicalType(type).kind != C_VOID)
         return !is_of_refused(w, cursor) &&
-               problem(w, cursor,
-                       arena_printf(w->c->arena, "it has a value that is %s",
-                                    describe_type(w, cursor)));
+               c_problem(w, cursor,
+                         arena_printf(w->c->arena, "it has a value that is %s",
+                                      c_describe_type(w, cursor)));
     if (cursor.kind == CURSOR_REFERENCE) return walk_reference(w, cursor);
     if (cursor.kind == CURSOR_SUBSCRIPT) return walk_subscript(w, cursor);
+    if (cursor.kind == CURSOR_MEMBER) return walk_member(w, cursor);
     if (cursor.kind == CURSOR_CALL) {
         CXCursor called = w->u->clang.clang_getCursorReferenced(cursor);
-        if (is_device_function(w, called) && strcmp(spelling(w, called), "ls_memcpy") == 0)
+        if (is_device_function(w, called) && strcmp(c_spelling(w, called), "ls_memcpy") == 0)
             return walk_copy(w, cursor);
         const bool good = walk_call(w, cursor, w->u->clang.clang_getCursorReferenced(cursor));
         return walk_children(w, cursor, 1) && good;
@@ -410,6 +425,9 @@ static bool walk_expression(Walk *w, CXCursor cursor) {
 static bool walk(Walk *w, CXCursor cursor) {
     switch (cursor.kind) {
     case CURSOR_TYPE_REFERENCE: return walk_type(w, cursor);
+    case CURSOR_STRUCT:
+    case CURSOR_UNION:
+        return c_record(w, cursor, w->u->clang.clang_getCursorType(cursor)) != NULL;
     case CURSOR_DECLARATION: return walk_declaration(w, cursor);
     case CURSOR_COMPOUND:
     case CURSOR_CASE:
@@ -436,115 +454,21 @@ static bool walk(Walk *w, CXCursor cursor) {
     case CURSOR_CONDITIONAL:
     case CURSOR_CAST:
     case CURSOR_SUBSCRIPT:
+    case CURSOR_MEMBER:
     case CURSOR_SIZEOF: return walk_expression(w, cursor);
     case CURSOR_LIST: return walk_list(w, cursor);
+    case CURSOR_COMPOUND_LITERAL:
+        return c_problem(w, cursor,
+                         "it has a compound literal, which C++ lacks: give it to a local first");
     case CURSOR_ASM:
-    case CURSOR_MS_ASM: return problem(w, cursor, "it contains `asm`");
+    case CURSOR_MS_ASM: return c_problem(w, cursor, "it contains `asm`");
     case CURSOR_LABEL: return walk_children(w, cursor, 0); /* of no use without a goto */
     case CURSOR_GOTO:
-    case CURSOR_INDIRECT_GOTO: return problem(w, cursor, "it jumps with `goto`");
+    case CURSOR_INDIRECT_GOTO: return c_problem(w, cursor, "it jumps with `goto`");
     default:
         return !is_of_refused(w, cursor) &&
-               problem(w, cursor, "it contains what kernels cannot take over");
+               c_problem(w, cursor, "it contains what kernels cannot take over");
     }
-}
-
-/* ---- the text ---- */
-
-/* Words that stand for themselves. */
-static const char own_words[] =
-    " auto break case char const continue default do double else float for if int long register "
-    "return short signed sizeof switch unsigned void while ";
-
-static const char *word_text(Walk *w, const char *word) {
-    for (const Word *known = w->words; known; known = known->next)
-        if (strcmp(known->name, word) == 0) return known->text;
-    if (strcmp(word, "_Bool") == 0) return "LS_C_BOOL";
-    if (strcmp(word, "bool") == 0) return "LS_C_BOOL";
-    const char *found = strstr(own_words, arena_printf(w->c->arena, " %s ", word));
-    return found ? word : NULL;
-}
-
-/* The body as clang prints it, in our words; NULL when a word is not accounted for. */
-static const char *translate(Walk *w, const char *body) {
-    Text text = text_open(w->c->arena);
-    for (const char *s = body; *s;) {
-        size_t size = 1;
-        if (isalpha((unsigned char)*s) || *s == '_') {
-            while (isalnum((unsigned char)s[size]) || s[size] == '_') size++;
-            const char *word = arena_copy(w->c->arena, s, size), *ours = word_text(w, word);
-            if (!ours) {
-                problem(w, w->function,
-                        arena_printf(w->c->arena, "`%s` in it is not understood", word));
-                return NULL;
-            }
-            text_puts(&text, ours);
-        } else if (isdigit((unsigned char)*s) || (*s == '.' && isdigit((unsigned char)s[1]))) {
-            while (isalnum((unsigned char)s[size]) || s[size] == '.' ||
-                   ((s[size] == '+' || s[size] == '-') && strchr("eEpP", s[size - 1])))
-                size++;
-            text_add(&text, s, size);
-        } else if (*s == '\'') {
-            while (s[size] && s[size] != '\'') size += s[size] == '\\' ? 2 : 1;
-            text_add(&text, s, ++size);
-        } else if (*s == '"' || *s == '#' || *s == '@') {
-            problem(w, w->function, "it contains a text");
-            return NULL;
-        } else {
-            text_add(&text, s, 1);
-        }
-        s += size;
-    }
-    while (text.size && isspace((unsigned char)text.data[text.size - 1]))
-        text.data[--text.size] = '\0';
-    return text.data;
-}
-
-static const char *c_type(Type type) {
-    return type == TYPE_BOOL ? "LS_C_BOOL" : type_info[type].c_name;
-}
-
-/* As clang prints it. */
-static const char *print(Walk *w, CXCursor cursor) {
-    void *policy = w->u->clang.clang_getCursorPrintingPolicy(cursor);
-    CXString printed = w->u->clang.clang_getCursorPrettyPrinted(cursor, policy);
-    w->u->clang.clang_PrintingPolicy_dispose(policy);
-    return clang_text(w->c, w->u, printed);
-}
-
-/* The constants of the header ahead of the body; NULL after a problem. */
-static const char *add_constants(Walk *w, const char *body) {
-    Text text = text_open(w->c->arena);
-    text_puts(&text, "{\n");
-    for (size_t i = 0; i < w->constant_count; i++) {
-        const char *whole = print(w, w->constants[i]), *equals = strchr(whole, '=');
-        if (equals && strchr(equals, '[')) {
-            problem(w, w->function,
-                    arena_printf(w->c->arena,
-                                 "it uses the global `%s`, whose value has designators",
-                                 spelling(w, w->constants[i])));
-            return NULL;
-        }
-        while (strncmp(whole, "static ", 7) == 0 || strncmp(whole, "extern ", 7) == 0) whole += 7;
-        const char *ours = translate(w, whole);
-        if (!ours) return NULL;
-        text_printf(&text, "    %s;\n", ours);
-    }
-    text_puts(&text, body + 1); /* behind its brace */
-    return text.data;
-}
-
-static const char *definition(Walk *w, const CFunction *function, const char *const *names) {
-    const char *body = strchr(print(w, w->function), '{');
-    body = body ? translate(w, body) : NULL;
-    if (body && w->constant_count) body = add_constants(w, body);
-    if (!body) return NULL;
-    Text text = text_open(w->c->arena);
-    text_printf(&text, "LS_FN %s ls_c_%s(", c_type(function->result), function->name);
-    for (size_t i = 0; i < function->parameter_count; i++)
-        text_printf(&text, "%s%s c_%s", i ? ", " : "", c_type(function->parameters[i]), names[i]);
-    text_printf(&text, "%s) %s\n", function->parameter_count ? "" : "void", body);
-    return text.data;
 }
 
 /* ---- one function ---- */
@@ -552,31 +476,45 @@ static const char *definition(Walk *w, const CFunction *function, const char *co
 static bool read_signature(Walk *w, CFunction *function, const char ***names) {
     int count = w->u->clang.clang_Cursor_getNumArguments(w->function);
     if (w->u->clang.clang_Cursor_isVariadic(w->function))
-        return problem(w, w->function, "it is variadic");
-    function->result = compute_type(w, w->u->clang.clang_getCursorResultType(w->function));
-    if (function->result == TYPE_NONE)
-        return problem(w, w->function,
-                       "its result is not float, double, int, unsigned, a 64-bit integer or bool");
-    if (count < 0) return problem(w, w->function, "its parameters are not declared");
+        return c_problem(w, w->function, "it is variadic");
+    const CXType result = w->u->clang.clang_getCursorResultType(w->function);
+    function->result = c_compute_type(w, result);
+    if (c_is_record(w, result)) {
+        w->result_type = c_record(w, w->function, result);
+        w->inner = "its result is a struct or union, which steps do not have";
+        if (!w->result_type) return false;
+    } else if (function->result == TYPE_NONE)
+        return c_problem(
+            w, w->function,
+            "its result is not float, double, int, unsigned, a 64-bit integer or bool");
+    if (count < 0) return c_problem(w, w->function, "its parameters are not declared");
     function->parameter_count = (size_t)count;
     function->parameters = arena_alloc(w->c->arena, (size_t)count * sizeof *function->parameters);
     function->derivatives = arena_alloc(w->c->arena, (size_t)count * sizeof *function->derivatives);
     *names = arena_alloc(w->c->arena, (size_t)count * sizeof **names);
+    w->parameter_types = arena_alloc(w->c->arena, (size_t)count * sizeof *w->parameter_types);
     bool good = true;
     for (int i = 0; i < count; i++) {
         CXCursor parameter = w->u->clang.clang_Cursor_getArgument(w->function, (unsigned)i);
-        Type type = compute_type(w, w->u->clang.clang_getCursorType(parameter));
+        Type type = c_compute_type(w, w->u->clang.clang_getCursorType(parameter));
         function->parameters[i] = type;
         function->derivatives[i] = -1;
-        (*names)[i] =
-            *spelling(w, parameter) ? spelling(w, parameter) : arena_printf(w->c->arena, "%d", i);
-        if (type == TYPE_NONE)
-            good = problem(w, parameter,
-                           arena_printf(w->c->arena, "its parameter `%s` is %s", (*names)[i],
-                                        describe_type(w, parameter)));
-        else if (*spelling(w, parameter))
+        (*names)[i] = *c_spelling(w, parameter) ? c_spelling(w, parameter)
+                                                : arena_printf(w->c->arena, "%d", i);
+        if (c_is_record(w, w->u->clang.clang_getCursorType(parameter))) {
+            w->parameter_types[i] =
+                c_record(w, parameter, w->u->clang.clang_getCursorType(parameter));
+            w->inner = "it takes a struct or union, which steps do not have";
+            good = w->parameter_types[i] && add_local(w, parameter) && good;
+        } else if (type == TYPE_NONE)
+            good = c_problem(w, parameter,
+                             arena_printf(w->c->arena, "its parameter `%s` is %s", (*names)[i],
+                                          c_describe_type(w, parameter)));
+        else if (*c_spelling(w, parameter))
             good = add_local(w, parameter) && good;
     }
+    if (w->inner && !w->result_type) w->result_type = c_type(function->result);
+    if (w->inner) function->result = TYPE_NONE;
     return good;
 }
 
@@ -584,7 +522,7 @@ static bool read_signature(Walk *w, CFunction *function, const char ***names) {
 static int add_function(Checker *c, CFunction function, Walk *w, const char *const *names) {
     const char *name = function.name;
     for (unsigned k = 2;; k++) {
-        const char *text = function.source = definition(w, &function, names);
+        const char *text = function.source = c_definition(w, &function, names);
         if (!text) return -1;
         bool taken = false;
         for (size_t i = 0; i < c->c_function_count; i++) {
@@ -608,7 +546,7 @@ static bool check_unset(Walk *w) {
     for (size_t i = 0; i < w->u->unset_count; i++) {
         const Range at = w->u->unset[i];
         if (at.file != body.file || at.begin < body.begin || at.begin >= body.end) continue;
-        good = problem_at(w, at, "it reads a local that may not have been set");
+        good = c_problem_at(w, at, "it reads a local that may not have been set");
     }
     return good;
 }
@@ -630,7 +568,7 @@ CSymbol *c_function(Checker *c, ClangUnit *u, CXCursor cursor) {
                    .scope = &c->c_unit->functions};
     Walk w = {.c = c, .u = u, .symbol = s, .function = cursor};
     CFunction function = {.name = name->text};
-    const char **names;
+    const char **names = NULL;
     if (u->clang.clang_getCursorDefinition(cursor).kind != CURSOR_FUNCTION) {
         s->problem = "it has no definition in the header";
     } else {
@@ -641,10 +579,12 @@ CSymbol *c_function(Checker *c, ClangUnit *u, CXCursor cursor) {
         for (size_t i = 0; i < count; i++)
             if (children[i].kind == CURSOR_COMPOUND) good = walk(&w, children[i]) && good;
         good = check_unset(&w) && good;
-        if (!good && !s->problem) problem(&w, cursor, "it contains what kernels cannot take over");
+        if (!good && !s->problem)
+            c_problem(&w, cursor, "it contains what kernels cannot take over");
         function.calls = w.calls;
         function.call_count = w.call_count;
         if (good) s->number = add_function(c, function, &w, names);
+        s->inner = w.inner;
     }
     s->active = false;
     return s;

@@ -114,6 +114,10 @@ static void print_axis(const Function *f, const Axis *axis, Text *out) {
 }
 
 static void print_function(const CFunction *function, Text *out) {
+    if (function->result == TYPE_NONE) { /* of C alone: a struct, or one that has such */
+        text_printf(out, "function %s\n", function->name);
+        return;
+    }
     text_printf(out, "function %s(", function->name);
     for (size_t i = 0; i < function->parameter_count; i++)
         text_printf(out, "%s%s", i ? ", " : "", type_info[function->parameters[i]].name);

@@ -419,7 +419,8 @@ static bool read_axis_line(IrReader *r, const char *line) {
     return true;
 }
 
-/* `function NAME(types): type`, and ` by` a number or `none` for each parameter. */
+/* `function NAME`, which steps do not call; or `function NAME(types): type`, and ` by` a number or
+ * `none` for each parameter. */
 static bool read_function(IrReader *r) {
     enum { FUNCTIONS = 64, PARAMETERS = 32 };
     Function *f = r->f;
@@ -428,8 +429,11 @@ static bool read_function(IrReader *r) {
     new.parameters = arena_alloc(f->arena, PARAMETERS * sizeof *new.parameters);
     if (f->function_count == FUNCTIONS)
         return reader_fail(&r->words, reader_peek(&r->words), "at most 64 functions");
-    if (!reader_name(&r->words, "the function's name", &new.name) || !reader_expect(&r->words, "("))
-        return false;
+    if (!reader_name(&r->words, "the function's name", &new.name)) return false;
+    if (!reader_accept(&r->words, "(")) {
+        functions[f->function_count++] = new;
+        return true;
+    }
     while (!reader_accept(&r->words, ")")) {
         if (new.parameter_count == PARAMETERS)
             return reader_fail(&r->words, reader_peek(&r->words), "at most 32 parameters");

@@ -1,0 +1,155 @@
+/* import_c_record.c: structs and unions of a C header by value, in the locals of functions and
+ * between the functions that call each other.
+ *
+ * One of the header gets a definition among the functions' texts,
+ *
+ *   typedef struct cs_pair { float c_a; float c_b[2]; } cs_pair;
+ *
+ * which those that use it call like a function, so that it stands ahead of them. One that a
+ * function declares itself stays in its text. Members have the names that locals have. */
+#include <string.h>
+
+#include "base/base.h"
+#include "ir/ir.h"
+#include "front/front.h"
+#include "front/clang.h"
+#include "front/import_c.h"
+
+enum { FIELDS_MAX = 64 };
+
+static CXType canonical(Walk *w, CXType type) {
+    return w->u->clang.clang_getCanonicalType(type);
+}
+
+bool c_is_record(Walk *w, CXType type) {
+    return canonical(w, type).kind == C_RECORD;
+}
+
+static const char *type_spelling(Walk *w, CXType type) {
+    return clang_text(w->c, w->u, w->u->clang.clang_getTypeSpelling(type));
+}
+
+/* The words of a type but its qualifiers. */
+static const char *bare(Walk *w, const char *text) {
+    static const char *const qualifiers[] = {"const ", "volatile ", "struct ", "union "};
+    for (size_t i = 0; i < COUNT(qualifiers); i++)
+        if (strncmp(text, qualifiers[i], strlen(qualifiers[i])) == 0)
+            return bare(w, text + strlen(qualifiers[i]));
+    return text;
+}
+
+static bool is_name(const char *text) {
+    return *text && !strpbrk(text, " (:*[");
+}
+
+/* The tag, or of one without a tag the typedef's name; NULL: it has none. */
+static const char *record_name(Walk *w, CXCursor definition, CXType type) {
+    const char *tag = c_spelling(w, definition);
+    if (is_name(tag)) return tag;
+    const char *text = bare(w, type_spelling(w, type));
+    return is_name(text) ? text : NULL;
+}
+
+/* The type of a field that is a number or a record, and behind its name the lengths of an array. */
+static const char *field_type(Walk *w, CXCursor field, CXType type, const char **lengths) {
+    const Clang *clang = &w->u->clang;
+    Text text = text_open(w->c->arena);
+    CXType inner = canonical(w, type);
+    text_puts(&text, "");
+    while (inner.kind == C_ARRAY) {
+        text_printf(&text, "[%lld]", clang->clang_getNumElements(inner));
+        type = clang->clang_getArrayElementType(inner);
+        inner = canonical(w, type);
+    }
+    *lengths = text.data ? text.data : "";
+    if (inner.kind == C_RECORD) return c_record(w, field, type);
+    if (!c_is_number(w, inner)) return NULL;
+    const char *alias = bare(w, type_spelling(w, type)), *own = type_spelling(w, inner);
+    if (is_name(alias) && strcmp(alias, bare(w, own)) != 0 && !c_add_word(w, field, alias, own))
+        return NULL;
+    return inner.kind == C_BOOL ? "LS_C_BOOL" : bare(w, type_spelling(w, inner));
+}
+
+/* The members of a definition, as text; false after a problem. */
+static bool fields(Walk *w, CXCursor at, CXCursor definition, Text *text) {
+    size_t count, kept = 0;
+    CXCursor *found = clang_children(w->c, w->u, definition, &count);
+    for (size_t i = 0; i < count; i++) {
+        const CXCursor field = found[i];
+        const char *lengths, *type;
+        if (field.kind == CURSOR_STRUCT || field.kind == CURSOR_UNION)
+            continue; /* by its members */
+        if (field.kind != CURSOR_FIELD || ++kept > FIELDS_MAX)
+            return c_problem(w, at, "it uses a struct or union with more than up to 64 members");
+        const char *name = c_spelling(w, field);
+        if (w->u->clang.clang_Cursor_isBitField(field))
+            return c_problem(
+                w, at, arena_printf(w->c->arena, "it uses a struct with the bit field `%s`", name));
+        if (!is_name(name))
+            return c_problem(w, at, "it uses a struct or union whose member has no name");
+        type = field_type(w, field, w->u->clang.clang_getCursorType(field), &lengths);
+        if (!type)
+            return c_problem(w, at,
+                             arena_printf(w->c->arena, "it uses a struct whose member `%s` is %s",
+                                          name, c_describe_type(w, field)));
+        if (!c_add_word(w, at, name, arena_printf(w->c->arena, "c_%s", name))) return false;
+        text_printf(text, "    %s c_%s%s;\n", type, name, lengths);
+    }
+    return kept > 0 || c_problem(w, at, "it uses a struct or union without members");
+}
+
+/* The definition's number among the functions, one for all that are alike. */
+static int add_record(Checker *c, const char *kind, const char *stem, const char *body,
+                      const Walk *w, const char **name) {
+    *name = arena_printf(c->arena, "cs_%s", stem);
+    for (unsigned k = 2;; k++) {
+        bool taken = false;
+        const char *text =
+            arena_printf(c->arena, "typedef %s %s {\n%s} %s;\n", kind, *name, body, *name);
+        for (size_t i = 0; i < c->c_function_count; i++) {
+            if (strcmp(c->c_functions[i].name, *name) != 0) continue;
+            if (strcmp(c->c_functions[i].source, text) == 0) return (int)i;
+            taken = true;
+        }
+        if (taken) {
+            *name = arena_printf(c->arena, "cs_%s_%u", stem, k);
+            continue;
+        }
+        const CFunction record = {.name = *name,
+                                  .source = text,
+                                  .calls = w->calls, /* those of its members among them */
+                                  .call_count = w->call_count};
+        c->c_functions = arena_grow(c->arena, c->c_functions, c->c_function_count,
+                                    &c->c_function_capacity, sizeof *c->c_functions);
+        c->c_functions[c->c_function_count] = record;
+        return (int)c->c_function_count++;
+    }
+}
+
+const char *c_record(Walk *w, CXCursor at, CXType type) {
+    const Clang *clang = &w->u->clang;
+    const CXCursor declaration = clang->clang_getTypeDeclaration(canonical(w, type));
+    const CXCursor definition = clang->clang_getCursorDefinition(declaration);
+    const bool is_union = definition.kind == CURSOR_UNION;
+    if (!is_union && definition.kind != CURSOR_STRUCT) {
+        c_problem(w, at, "it uses a struct or union that the header does not define");
+        return NULL;
+    }
+    const bool local = clang->clang_getCursorSemanticParent(definition).kind == CURSOR_FUNCTION;
+    const char *stem = record_name(w, definition, type), *name;
+    Text body = text_open(w->c->arena);
+    if (!fields(w, at, definition, &body)) return NULL;
+    if (local) { /* its text is part of the function's */
+        const char *tag = c_spelling(w, definition);
+        name = arena_printf(w->c->arena, "cs_%s", is_name(tag) ? tag : "");
+        return !is_name(tag) || c_add_word(w, at, tag, name) ? name : NULL;
+    }
+    if (!stem) {
+        c_problem(w, at, "it uses a struct or union without a name");
+        return NULL;
+    }
+    const int number = add_record(w->c, is_union ? "union" : "struct", stem, body.data, w, &name);
+    const char *alias = bare(w, type_spelling(w, type)); /* a typedef of it, mostly */
+    if (!c_keep_call(w, number) || !c_add_word(w, at, stem, name)) return NULL;
+    return !is_name(alias) || c_add_word(w, at, alias, name) ? name : NULL;
+}
