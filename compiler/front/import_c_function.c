@@ -10,7 +10,6 @@
 #include "ir/ir.h"
 #include "front/front.h"
 #include "front/clang.h"
-#include "front/import_c.h"
 
 /* ---- types ---- */
 

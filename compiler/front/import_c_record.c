@@ -13,7 +13,6 @@
 #include "ir/ir.h"
 #include "front/front.h"
 #include "front/clang.h"
-#include "front/import_c.h"
 
 enum { FIELDS_MAX = 64 };
 

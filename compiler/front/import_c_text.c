@@ -11,7 +11,6 @@
 #include "ir/ir.h"
 #include "front/front.h"
 #include "front/clang.h"
-#include "front/import_c.h"
 
 /* Words that stand for themselves. */
 static const char own_words[] =
