@@ -1,5 +1,5 @@
-"""opencl.py FOLDER: compiles texts in C++ for OpenCL with clang-19: of each step the first variant, and all with memory of a
-block. Prints what clang says of them. Exit status 1 where it says anything, or where a text takes 128-bit integers."""
+"""opencl.py FOLDER [N]: compiles texts in C++ for OpenCL with clang-19: of each step the first variant, and all with memory of a
+block; with N one of N of them. Prints what clang says of them. Exit status 1 where it says anything, or where a text takes 128-bit integers."""
 import concurrent.futures
 import glob
 import os
@@ -24,6 +24,7 @@ def compile_one(path):
 
 paths = [path for path in sorted(glob.glob(os.path.join(sys.argv[1], "*.clcpp")))
          if path.endswith(".0.clcpp") or "block_memory[" in text_of(path)]
+paths = paths[::int(sys.argv[2]) if len(sys.argv) > 2 else 1]
 with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
     results = list(pool.map(compile_one, paths))
 faults = [said for said, status in results if said or status]
