@@ -15,10 +15,15 @@ static CheckCall check_test, check_bits, check_shift, check_pow, check_lerp, che
     check_from_bits, check_stop_gradient;
 
 static const Builtin builtins[] = {
-#define X(name, handler, min, max, op) {#name, check_##handler, min, max, OP_##op},
+#define X(name, handler, min, max, op, form, what) \
+    {#name, check_##handler, min, max, OP_##op, form, what},
 #include "builtins.def"
 #undef X
 };
+
+const Builtin *builtin_at(size_t number) {
+    return number < COUNT(builtins) ? &builtins[number] : NULL;
+}
 
 void builtins_open(Checker *c) {
     scope_open(&c->builtins, c->arena, NULL);
@@ -288,11 +293,13 @@ static void check_instance(Checker *c, Instance *instance) {
         Symbol *symbol;
         declare(c, &scope, entry->name, entry->range, SYMBOL_ARGUMENT, &symbol);
         if (symbol) symbol->number = number;
+        index_value(c, entry->range, instance->arguments[number]);
         number++;
     }
     instance->result = fn->is_block ? check_block(c, fn)
                        : fn->value  ? settle(c, check_expression(c, fn->value))
                                     : &c->error;
+    index_value(c, fn->at, instance->result);
     c->instance = instance->caller;
     c->unit = outer_unit;
     c->step = outer_step;

@@ -279,6 +279,7 @@ Typed *check_expression(Checker *c, const Node *node) {
     if (++c->body->level > c->body->deepest) c->body->deepest = c->body->level;
     Typed *value = by_kind[node->kind](c, node);
     if (refuse_two_lists(c, value->axes, node->range, "this", true)) value = &c->error;
+    index_value(c, node->range, value);
     c->body->level--;
     c->level--;
     return value;

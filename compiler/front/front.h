@@ -23,6 +23,12 @@ bool module_step_is_library(const Module *module, size_t step);
 /* Checks it where that has not been done; false after diagnostics. */
 bool module_need_step(Module *module, size_t step);
 
+/* index.c: what lockstep/index.h tells; NULL: the compilation keeps none. */
+const ls_index *index_tables(Compiler *compiler);
+void index_describe(Compiler *compiler, size_t definition, ls_description *description);
+void index_value_at(Compiler *compiler, uint32_t file, uint32_t offset, ls_place *at,
+                    ls_description *description);
+
 /* format.c: the one layout. NULL after diagnostics. */
 char *format_source(Compiler *compiler, const char *path, const char *text, size_t size);
 
@@ -172,6 +178,7 @@ struct Item {
     uint8_t state; /* of a step: ITEM_NEW, ITEM_ACTIVE, ITEM_CHECKED */
     bool faulty;   /* errors were found in it */
     Range path;    /* of an import: in its quotes */
+    Unit *brought; /* of an import: the file; NULL: it was not read */
     Node *step;    /* of backward: the step, as a NAME */
     Item *forward; /* its item, once it is checked */
     Entry *targets;
@@ -378,6 +385,7 @@ struct Builtin {
     CheckCall *check;
     uint8_t min, max;
     Op op;
+    const char *form, *what;
 };
 
 /* A function of a C header: importable, or why not. */
@@ -523,6 +531,7 @@ struct Checker {
     size_t instance_count, bucket_count;
     bool exhausted; /* there are too many instances: that is reported once */
     Typed error;
+    struct Index *index; /* what is kept for lockstep/index.h; NULL: nothing */
 };
 
 /* As diagnose(), with notes that say how the fn around it was called. */
@@ -568,7 +577,6 @@ Typed *check_power(Checker *c, Typed *a, Typed *b, Range at, Range range);
 Typed *check_const(Checker *c, Symbol *symbol);
 Typed *read_symbol(Checker *c, Symbol *symbol, Range range);
 Typed *unknown_name(Checker *c, const Name *name, Range range);
-
 /* check_call.c */
 CheckCall check_number, check_float;
 Typed *check_call(Checker *c, const Node *node);
@@ -579,6 +587,7 @@ Typed *call_fn_on(Checker *c, const Node *node, const Item *fn, Typed **argument
 bool check_list(Checker *c, const Node *node, const char *name, size_t min, size_t max,
                 Typed **arguments);
 void builtins_open(Checker *c);
+const Builtin *builtin_at(size_t number); /* NULL behind the last */
 const Builtin *find_builtin(Checker *c,
                             const Name *name); /* NULL where a user's function hides it */
 /* The arguments, checked; false after an error in or about them. */
@@ -606,15 +615,12 @@ Symbol *find_axis(Checker *c, const Node *node, const char *function); /* NULL a
 Typed *size_of_axis(Checker *c, uint32_t axis, Range range);
 Typed *index_of_axis(Checker *c, uint32_t axis, Range range);
 CheckCall check_size, check_index;
-
 /* check_reduce.c */
 CheckCall check_reduce, check_extremum, check_mean, check_norm, check_count;
-
 /* check_index.c */
 Typed *check_indexing(Checker *c, const Node *node); /* x[b, target] */
 /* `source` over `axes` at these coordinates, by axis; NULL for its own. */
 Typed *gather_at(Checker *c, Typed *source, AxisSet axes, Typed **at, Range range);
-
 /* check_for.c */
 bool check_for(Checker *c, const Statement *s); /* false after an error in its head */
 /* Whether a coordinate is index(axis) and a constant, *offset, in a loop over the axis. */
@@ -626,13 +632,11 @@ Typed *gather_in_loop(Checker *c, Symbol *symbol, Typed *source, AxisSet axes, T
                       Range range);
 /* True after an error: `what` goes over an axis that has one place here. */
 bool refuse_place(Checker *c, const Symbol *axis, Range range, const char *what);
-
 /* check_scan.c */
 CheckCall check_scan, check_cumsum;
 Typed *read_running(Checker *c, const Symbol *symbol, Range range);
 /* True after an error: `a` varies with the running value of a scan, which `what` cannot take. */
 bool refuse_running(Checker *c, const Typed *a, const char *what);
-
 /* check_grad.c */
 CheckCall check_grad;
 Typed *check_prime(Checker *c, const Node *node); /* f'(x) */
@@ -640,7 +644,6 @@ Typed *check_prime(Checker *c, const Node *node); /* f'(x) */
 Typed *gradient(Checker *c, Typed *value, Typed *target, Typed *from, Range range);
 /* `let a, b = grad(e, x, y)`: `count` values; false after an error. */
 bool check_gradients(Checker *c, const Node *node, size_t count, Typed **results);
-
 /* check_step_call.c: the body of a step as part of the one that calls it. `results`: what the
  * `out`s that are not given have at its end. False after an error. */
 bool check_step_call(Checker *c, const Node *node, Symbol *symbol, size_t count, Typed **results);
@@ -653,18 +656,22 @@ void check_derived(Checker *c, const Node *node, const Item *item, Scope *scope)
 void import_c_read(Checker *c, Unit *unit, Range import);
 /* check_c_call.c */
 Typed *check_c_call(Checker *c, const Node *node, Symbol *symbol);
-
 /* check_backward.c: step name = backward other. prepare: its axes and parameters, as if written;
  * false after an error. */
 bool prepare_backward(Checker *c, Item *item);
 void check_backward_body(Checker *c, const Item *item);
 
+/* index.c: what is kept of a value that stands in the source. Nothing without an index, and in a
+ * step that is checked as part of another one. */
+void index_open(Checker *c);
+void index_value(Checker *c, Range range, const Typed *value);
+/* bound.c: the error of a value in words; NULL: not known. */
+const char *typed_bound(Checker *c, const Typed *value, ls_math math);
 /* check_random.c */
 CheckCall check_draw, check_bernoulli, check_shuffle, check_stochastic;
 AxisSet draw_axes(const Checker *c); /* of a draw that names none */
 /* The draw in a value's expression that varies over some of `axes`: "uniform"; NULL: none. */
 const char *drawn_over(const Typed *a, AxisSet axes);
-
 /* check_when.c */
 void check_when(Checker *c, const Statement *s);
 /* False after an error: a condition around this has axes that the parameter lacks. */

@@ -274,6 +274,7 @@ static void read_imports(Checker *c, Unit *unit, size_t depth) {
     for (Item *item = unit->items; item; item = item->next) {
         if (item->kind != ITEM_IMPORT) continue;
         Unit *other = item->damaged ? NULL : import_unit(c, unit, item, depth);
+        item->brought = other;
         Symbol *symbol = NULL;
         if (item->name &&
             declare(c, &unit->qualifiers, item->name, item->at, SYMBOL_IMPORT, &symbol))
