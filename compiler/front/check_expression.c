@@ -105,7 +105,7 @@ Typed *unknown_name(Checker *c, const Name *name, Range range) {
     if (!c->unit->incomplete && complain(c, ERROR_UNKNOWN_NAME, range, name->text)) {
         const char *meant = scope_suggest(c->scope, name, values);
         const Symbol *closed = c->instance ? NULL : scope_find_here(&c->closed, name);
-        if (!meant) meant = other_spelling(name);
+        if (!meant) meant = other_spelling(c, name);
         if (closed)
             diagnose_note(c->compiler, closed->range,
                           closed->state ? "`%s` is bound here, only for the body of a `for`"

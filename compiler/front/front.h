@@ -116,7 +116,6 @@ struct Node {
     Node *first, *next; /* operands; the next operand of the same parent */
     Node *brackets;     /* what stands in f[...] */
 };
-
 /* A name that is introduced or listed, with all that may be said about it there. */
 typedef struct Entry Entry;
 struct Entry {
@@ -138,7 +137,6 @@ struct Entry {
     bool has_axes;
     Node *initial;
 };
-
 typedef enum StatementKind {
     STATEMENT_LET,
     STATEMENT_ASSIGN,
@@ -159,7 +157,6 @@ struct Statement {
     Node *value;     /* the right side; the condition; the call */
     Statement *body, *otherwise, *next;
 };
-
 typedef enum ItemKind { ITEM_IMPORT, ITEM_CONST, ITEM_FN, ITEM_STEP, ITEM_BACKWARD } ItemKind;
 typedef struct Item Item;
 typedef struct Unit Unit; /* a file, below */
@@ -246,7 +243,6 @@ struct Let {
     uint32_t number; /* within its body */
     bool is_target;  /* of a grad: lowered to a MARK */
 };
-
 /* A fn for one set of argument types, axes and constants. */
 struct Instance {
     const Item *fn;
@@ -340,11 +336,14 @@ bool parser_is_word(const Parser *p, uint32_t token, const char *word);
 bool parser_begins_item(const Parser *p, uint32_t token);
 Range token_range(const Parser *p, const Token *token);
 Range range_since(const Parser *p, uint32_t first_token);
-
 /* parse_expression.c */
 Node *parse_expression(Parser *p);                   /* never NULL */
 Node *parse_member(Parser *p, const char *expected); /* name or s.name */
 Node *parse_error_node(Parser *p);
+/* habits.c: a help for a statement from token `start` to an error, or for what begins no item,
+ * where one of the errors since there were `before` lacks it. */
+void parser_suggest(Parser *p, uint32_t start, size_t before);
+void parser_suggest_item(Parser *p, uint32_t start);
 
 /* ---- the checker's files ----
  *
@@ -376,7 +375,6 @@ typedef enum SymbolKind {
     SYMBOL_IMPORT,   /* a file imported `as` this name */
     SYMBOL_AMBIGUOUS /* two imports have it, and it was not used yet */
 } SymbolKind;
-
 typedef struct Checker Checker;
 typedef struct Builtin Builtin;
 typedef Typed *CheckCall(Checker *c, const Node *node, const Builtin *builtin);
@@ -403,7 +401,6 @@ typedef struct CSymbol {
     bool partners;       /* its derivatives are found */
     struct Scope *scope; /* of its header's functions */
 } CSymbol;
-
 enum { CONST_UNTOUCHED, CONST_ACTIVE, CONST_DONE }; /* the state of a const */
 
 typedef struct Symbol {
@@ -422,7 +419,6 @@ typedef struct Symbol {
     struct Symbol *another; /* of an ambiguous name */
     struct Symbol *chain, *next;
 } Symbol;
-
 typedef struct Scope {
     Arena *arena;
     struct Scope *parent;
@@ -440,8 +436,18 @@ const char *symbol_describe(const Symbol *symbol); /* "a parameter" */
 /* Of the names in `scope` and its parents whose kind is in `kinds` (bits), the one that is likely
  * meant. */
 const char *scope_suggest(const Scope *scope, const Name *name, unsigned kinds);
-/* For a name that other languages have: what it is here. */
-const char *other_spelling(const Name *name);
+/* habits.c: for a word that other languages have: a help, or what it is here; NULL: nothing. */
+typedef enum Habit {
+    HABIT_ITEM,
+    HABIT_STATEMENT,
+    HABIT_END,
+    HABIT_MODULE,
+    HABIT_CALL,
+    HABIT_SPELLING,
+    HABIT_TYPE
+} Habit;
+const char *habit(Habit where, const Name *word);
+const char *other_spelling(Checker *c, const Name *name); /* "f32(x)" for `float(x)` */
 
 /* ---- module.c: the files ---- */
 
@@ -536,7 +542,6 @@ struct Checker {
 
 /* As diagnose(), with notes that say how the fn around it was called. */
 bool complain(Checker *c, ErrorCode code, Range range, ...);
-
 /* convert.c */
 typedef enum Accept {
     ACCEPT_BOOL = 1,
@@ -569,7 +574,6 @@ int unify(Checker *c, Typed **operands, size_t count, Accept accept, Range at, c
  * type of arrays. `target` is what messages call it. */
 Typed *convert_argument(Checker *c, Typed *a, Type type, const char *target);
 Typed *convert_store(Checker *c, Typed *a, Type storage, const char *target);
-
 /* check_expression.c */
 Typed *check_expression(Checker *c, const Node *node);
 Typed *check_binary(Checker *c, TokenKind token, Typed *a, Typed *b, Range at, Range range);
@@ -594,7 +598,6 @@ const Builtin *find_builtin(Checker *c,
 bool check_arguments(Checker *c, const Node *node, const Builtin *builtin, Typed **arguments);
 bool check_f64(Checker *c, const Builtin *builtin, int type, Range range);
 void check_fn_alone(Checker *c, const Item *fn); /* names only, where nothing calls it */
-
 /* check_axes.c */
 AxisSet with_parents(const Checker *c, AxisSet axes);
 AxisSet with_blocks(const Checker *c, AxisSet axes);    /* q and k for the n of `as (q, k = 256)` */
@@ -650,7 +653,6 @@ bool check_step_call(Checker *c, const Node *node, Symbol *symbol, size_t count,
 /* The same where every axis and every `in` has its name here already; `scope` is the callee's,
  * whose `out`s become locals. */
 void check_derived(Checker *c, const Node *node, const Item *item, Scope *scope);
-
 /* import_c.c: fills the unit of a C header. */
 #define C_HEADERS "/lockstep/include" /* where Lockstep's own C headers seem to be */
 void import_c_read(Checker *c, Unit *unit, Range import);
@@ -660,7 +662,6 @@ Typed *check_c_call(Checker *c, const Node *node, Symbol *symbol);
  * false after an error. */
 bool prepare_backward(Checker *c, Item *item);
 void check_backward_body(Checker *c, const Item *item);
-
 /* index.c: what is kept of a value that stands in the source. Nothing without an index, and in a
  * step that is checked as part of another one. */
 void index_open(Checker *c);
@@ -678,7 +679,6 @@ void check_when(Checker *c, const Statement *s);
 bool check_conditions(Checker *c, uint32_t number, Range target);
 /* Of an `out` that is not assigned on every path: where it is. */
 void note_condition(Checker *c, const Assigned *assigned);
-
 /* check.c */
 void add_statement(Checker *c, Checked statement);
 void check_step(Checker *c, Item *item); /* once; nothing where it is being checked */
