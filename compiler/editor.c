@@ -14,6 +14,7 @@
 
 typedef struct Question {
     size_t definition;
+    bool bounds;
     uint32_t file, offset;
     const ls_index *index;
     ls_place at;
@@ -39,7 +40,7 @@ static void ask_index(Compiler *compiler, Question *q) {
 }
 
 static void ask_description(Compiler *compiler, Question *q) {
-    index_describe(compiler, q->definition, &q->description);
+    index_describe(compiler, q->definition, q->bounds, &q->description);
 }
 
 static void ask_value(Compiler *compiler, Question *q) {
@@ -53,9 +54,9 @@ ls_status ls_compilation_index(ls_compilation *c, const ls_index **index) {
     return status;
 }
 
-ls_status ls_compilation_describe(ls_compilation *c, size_t definition,
+ls_status ls_compilation_describe(ls_compilation *c, size_t definition, int bounds,
                                   ls_description *description) {
-    Question q = {.definition = definition};
+    Question q = {.definition = definition, .bounds = bounds != 0};
     const ls_status status = ask(c, ask_description, &q);
     *description = q.description;
     return status;

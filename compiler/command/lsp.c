@@ -382,6 +382,7 @@ static int run(const Invocation *invocation) {
     free_list(server.import_paths, server.import_path_count);
     free_list(server.folders, server.folder_count);
     free_list(server.sizes, server.size_count);
+    library_close(&server);
     channel_close(&server.channel);
     return server.shut_down ? STATUS_DONE : STATUS_INPUT;
 }

@@ -89,7 +89,9 @@ typedef struct Server {
     size_t folder_count;
     char **sizes; /* of axes, for code lenses: "n=16M" */
     size_t size_count;
-    double copy_speed; /* GB/s; 0: not measured yet */
+    double copy_speed;           /* GB/s; 0: not measured yet */
+    struct LibraryName *library; /* of lsp_complete.c, once it was asked for */
+    size_t library_count;
     Encoding encoding;
     bool initialized, shut_down, left; /* left: `exit` has come, or the input's end */
 } Server;
@@ -141,9 +143,11 @@ typedef void Visit(void *user, const char *path, const char *text, size_t size,
 void visit_programs(Server *server, Document *document, const ls_definition *definition,
                     Visit *visit, void *user);
 
-/* lsp_complete.c: the number of what a name means at an offset, -1: nothing; the bracket of the
- * call around it, with how many commas stand before the offset; and the function in front of that.
+/* lsp_complete.c: lets go of the names of the library; the number of what a name means at an
+ * offset, -1: nothing; the bracket of the call around it, with how many commas stand before the
+ * offset; and the function in front of that.
  */
+void library_close(Server *server);
 long visible_name(const Document *document, size_t offset, const char *name, size_t size);
 bool call_around(const char *text, size_t offset, size_t *open, size_t *commas);
 long called_name(const Document *document, size_t open);

@@ -156,7 +156,7 @@ static void write_item(JsonWriter *json, const char *label, int kind, const char
 static void write_name(JsonWriter *json, Document *document, size_t number) {
     const ls_definition *d = &document->index->definitions[number];
     ls_description description;
-    ls_compilation_describe(document->compilation, number, &description);
+    ls_compilation_describe(document->compilation, number, 0, &description);
     const bool local = d->kind >= LS_NAME_AXIS;
     const char *detail = d->kind == LS_NAME_LET ? description.type : description.declaration;
     write_item(json, d->name, kind_of(d->kind), detail, description.comment,
@@ -176,7 +176,7 @@ static void write_arguments(JsonWriter *json, Document *document, size_t offset)
         ls_description description;
         Buffer label = {0};
         if (d->kind != LS_NAME_PARAMETER || d->within != (uint32_t)step) continue;
-        ls_compilation_describe(document->compilation, i, &description);
+        ls_compilation_describe(document->compilation, i, 0, &description);
         buffer_printf(&label, "%s = ", d->name);
         write_item(json, label.data, KIND_PROPERTY, description.declaration, description.comment,
                    '!');
@@ -243,36 +243,55 @@ static void write_library_name(JsonWriter *json, const char *name, ls_name_kind 
     buffer_free(&sort);
 }
 
-/* The names of one of its files, but for those that the document has already. */
-static void write_library_file(const Server *server, JsonWriter *json, const Document *document,
-                               const char *file, size_t offset, Position place) {
-    ls_compile_options options = compile_options(&server->invocation->common);
+/* A const, fn or step of the library. */
+typedef struct LibraryName {
+    char *name, *path, *declaration;
+    ls_name_kind kind;
+} LibraryName;
+
+static void add_library_file(Server *server, const char *file) {
+    const ls_compile_options options = {.index = 1};
     ls_compilation *compilation = NULL;
     const ls_index *index;
-    options.index = 1;
-    options.define_count = 0; /* they are the document's */
-    options.defines = NULL;
     ls_compile_file(file, &options, &compilation);
-    char *path = import_path(file);
     if (compilation && ls_compilation_index(compilation, &index) == LS_OK)
         for (size_t i = 0; i < index->definition_count; i++) {
             const ls_definition *d = &index->definitions[i];
             ls_description description;
             if (d->at.file != 1 || !is_item(d)) continue;
-            if (visible_name(document, offset, d->name, strlen(d->name)) >= 0) continue;
-            ls_compilation_describe(compilation, i, &description);
-            write_library_name(json, d->name, d->kind, path, description.declaration, place);
+            ls_compilation_describe(compilation, i, 0, &description);
+            const char *text = description.declaration ? description.declaration : "";
+            server->library =
+                memory_grow(server->library, server->library_count + 1, sizeof *server->library);
+            server->library[server->library_count++] =
+                (LibraryName){copy_text(d->name, strlen(d->name)), import_path(file),
+                              copy_text(text, strlen(text)), d->kind};
         }
-    free(path);
     ls_compilation_destroy(compilation);
 }
 
-static void write_library(const Server *server, JsonWriter *json, const Document *document,
+void library_close(Server *server) {
+    for (size_t i = 0; i < server->library_count; i++) {
+        free(server->library[i].name);
+        free(server->library[i].path);
+        free(server->library[i].declaration);
+    }
+    free(server->library);
+}
+
+/* Those that the document does not have already. */
+static void write_library(Server *server, JsonWriter *json, const Document *document,
                           size_t offset) {
     const char *file;
     const Position place = import_place(server, document);
-    for (size_t i = 0; (file = ls_library_file(i, NULL, NULL)); i++)
-        write_library_file(server, json, document, file, offset, place);
+    const bool first = server->library_count == 0;
+    for (size_t i = 0; first && (file = ls_library_file(i, NULL, NULL)); i++)
+        add_library_file(server, file);
+    for (size_t i = 0; i < server->library_count; i++) {
+        const LibraryName *n = &server->library[i];
+        if (visible_name(document, offset, n->name, strlen(n->name)) < 0)
+            write_library_name(json, n->name, n->kind, n->path, n->declaration, place);
+    }
 }
 
 /* ---- paths of imports ---- */
@@ -331,7 +350,7 @@ static const ls_definition *qualifier_at(const Document *document, size_t offset
     return NULL;
 }
 
-static void write_names(const Server *server, JsonWriter *json, Document *document, size_t offset) {
+static void write_names(Server *server, JsonWriter *json, Document *document, size_t offset) {
     const ls_index *index = document->index;
     bool *marks = memory((index->file_count + 1) * sizeof *marks);
     mark_files(index, 1, marks);

@@ -32,7 +32,7 @@ static void add_facts(Buffer *out, const ls_description *d) {
 static void describe_name(Document *document, size_t number, Buffer *out) {
     const ls_definition *definition = &document->index->definitions[number];
     ls_description d;
-    ls_compilation_describe(document->compilation, number, &d);
+    ls_compilation_describe(document->compilation, number, 1, &d);
     buffer_printf(out, "```step\n%s\n```\n%s", d.declaration ? d.declaration : definition->name,
                   kind_word(definition->kind));
     if (definition->within != UINT32_MAX && definition->kind != LS_NAME_LET)
@@ -92,7 +92,7 @@ void answer_signature(Server *server, const JsonValue *parameters, Reply *reply)
     const long number = called_name(cursor.document, open);
     if (number < 0 || index->definitions[number].kind > LS_NAME_STEP) return;
     ls_description d;
-    ls_compilation_describe(cursor.document->compilation, (size_t)number, &d);
+    ls_compilation_describe(cursor.document->compilation, (size_t)number, 1, &d);
     if (!d.declaration) return;
     json_open(&reply->result, NULL, '{');
     json_open(&reply->result, "signatures", '[');

@@ -71,7 +71,7 @@ void answer_inlay(Server *server, const JsonValue *parameters, Reply *reply) {
         if (d->at.file != 1 || (d->kind != LS_NAME_LET && d->kind != LS_NAME_RUNNING)) continue;
         const Position end = lines_position(&document->lines, d->at.end, server->encoding);
         if (end.line < first || end.line > last) continue;
-        ls_compilation_describe(document->compilation, i, &description);
+        ls_compilation_describe(document->compilation, i, 0, &description);
         if (description.type && !description.value)
             write_hint(&reply->result, end, description.type);
     }

@@ -228,7 +228,7 @@ static void write_symbol(JsonWriter *json, FileLines *files, Document *document,
     const ls_index *index = document->index;
     const ls_definition *d = &index->definitions[number];
     ls_description description;
-    ls_compilation_describe(document->compilation, number, &description);
+    ls_compilation_describe(document->compilation, number, 0, &description);
     json_open(json, NULL, '{');
     json_string(json, "name", d->name);
     const bool item = d->kind < LS_NAME_AXIS;

@@ -25,7 +25,8 @@ bool module_need_step(Module *module, size_t step);
 
 /* index.c: what lockstep/index.h tells; NULL: the compilation keeps none. */
 const ls_index *index_tables(Compiler *compiler);
-void index_describe(Compiler *compiler, size_t definition, ls_description *description);
+void index_describe(Compiler *compiler, size_t definition, bool bounds,
+                    ls_description *description);
 void index_value_at(Compiler *compiler, uint32_t file, uint32_t offset, ls_place *at,
                     ls_description *description);
 
@@ -228,7 +229,6 @@ typedef struct Typed {
     Instance *instance;
     struct Typed **arguments;
 } Typed;
-
 /* What a step or an instance counts: its typed values and lets, and how deep they nest. */
 typedef struct Body {
     uint32_t typed_count, let_count;

@@ -61,10 +61,8 @@ void index_value(Checker *c, Range range, const Typed *value) {
     index->value_count++;
 }
 
-/* ---- places ---- */
-
-static ls_place place_of(Range range) {
-    return (ls_place){range.file, range.begin, range.end};
+static ls_place place_of(Range r) {
+    return (ls_place){r.file, r.begin, r.end};
 }
 
 static int compare_places(ls_place a, ls_place b) {
@@ -598,7 +596,8 @@ static const char *shape_of(Checker *c, const Step *step, AxisSet axes) {
     return text.size ? text.data : NULL;
 }
 
-static void describe_value(Checker *c, const Valued *valued, ls_description *description) {
+static void describe_value(Checker *c, const Valued *valued, bool bounds,
+                           ls_description *description) {
     const Typed *a = valued->value;
     if (valued->varies) return;
     Step *here = c->step;
@@ -618,7 +617,7 @@ static void describe_value(Checker *c, const Valued *valued, ls_description *des
     const ls_math math = asked != LS_MATH_SOURCE ? asked
                          : valued->step          ? valued->step->math
                                                  : LS_MATH_EXACT;
-    description->bound = typed_bound(c, a, math);
+    if (bounds) description->bound = typed_bound(c, a, math);
     c->step = here;
 }
 
@@ -636,7 +635,7 @@ static const Valued *find_value_at(const Index *index, Range range) {
     return NULL;
 }
 
-void index_describe(Compiler *compiler, size_t number, ls_description *description) {
+void index_describe(Compiler *compiler, size_t number, bool bounds, ls_description *description) {
     const ls_index *tables = index_tables(compiler);
     Checker *c = compiler->checker;
     *description = (ls_description){0};
@@ -659,11 +658,12 @@ void index_describe(Compiler *compiler, size_t number, ls_description *descripti
         description->declaration = one_line(c, whole);
     if (d->kind != LS_NAME_C) description->comment = comment_of(c, d);
     const Valued *valued = find_value_at(c->index, at);
-    if (valued) describe_value(c, valued, description);
+    if (valued) describe_value(c, valued, bounds, description);
     if (d->kind == LS_NAME_CONST && origin->item) {
         const Symbol *symbol = scope_find_here(&origin->item->unit->constants, origin->item->name);
         const Typed *value = symbol && symbol->kind == SYMBOL_CONST ? symbol->value : NULL;
-        if (value && !is_error(value)) describe_value(c, &(Valued){.value = value}, description);
+        if (value && !is_error(value))
+            describe_value(c, &(Valued){.value = value}, bounds, description);
     }
     if (d->kind == LS_NAME_PARAMETER && origin->item->checked && origin->entry) {
         Step *step = origin->item->checked;
@@ -695,5 +695,5 @@ void index_value_at(Compiler *compiler, uint32_t file, uint32_t offset, ls_place
     }
     if (!best) return;
     *at = place_of(best->range);
-    describe_value(compiler->checker, best, description);
+    describe_value(compiler->checker, best, true, description);
 }

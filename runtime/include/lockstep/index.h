@@ -74,7 +74,8 @@ typedef struct ls_description {
     const char *value;       /* of a constant: "0.9" */
     const char *bound;       /* the error of the value: "at most 1.5 * 2^-24 of the value" */
 } ls_description;
-ls_status ls_compilation_describe(ls_compilation *compilation, size_t definition,
+/* With `bounds` 0 without the bound, which takes the longest to find. */
+ls_status ls_compilation_describe(ls_compilation *compilation, size_t definition, int bounds,
                                   ls_description *description);
 /* The smallest expression around an offset of a file; at->file is 0 where there is none. */
 ls_status ls_compilation_value_at(ls_compilation *compilation, uint32_t file, uint32_t offset,
