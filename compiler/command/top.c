@@ -121,7 +121,27 @@ static bool watch_all(Top *top, const char *wanted, Failure *failure) {
     return false;
 }
 
+/* What was spent since the sample before, whose power held until this one. */
+static void add_energy(Watched *w, double power, bool power_known) {
+    const double time = w->sampled > 0 ? w->latest.seconds - w->sampled : 0;
+    const bool known = power_known && time > 0;
+    const float spent = known ? (float)(power * time) : -1;
+    if (known) w->energy += power * time;
+    if (spent > w->max_spent) w->max_spent = spent;
+    w->spent[w->seen % HISTORY] = spent;
+    w->sampled = w->latest.seconds;
+}
+
+static void add_held(Watched *w) {
+    const Held held = top_held(w);
+    const float bytes = held.processes ? (float)held.bytes : -1;
+    if (bytes > w->max_held) w->max_held = bytes;
+    w->held[w->seen % HISTORY] = bytes;
+}
+
 static void take(Watched *w) {
+    const double power = w->latest.value[LS_READING_POWER];
+    const bool power_known = top_known(w, LS_READING_POWER);
     if (!w->monitor || ls_monitor_sample(w->monitor, &w->latest) != LS_OK) return;
     for (int r = 0; r < LS_READING_COUNT; r++) {
         const bool known = top_known(w, (ls_reading)r);
@@ -130,9 +150,11 @@ static void take(Watched *w) {
         if (value > w->max[r]) w->max[r] = value;
     }
     w->ever |= w->latest.known;
-    w->seen++;
+    add_energy(w, power, power_known);
     if (ls_monitor_processes(w->monitor, w->processes, PROCESSES_MAX, &w->process_count) != LS_OK)
         w->process_count = 0;
+    add_held(w);
+    w->seen++;
 }
 
 static void take_all(Top *top) {
@@ -268,12 +290,16 @@ const Command command_top = {
     .name = "top",
     .summary = "shows what the devices are doing, live",
     .arguments = "",
-    .details =
-        "Utilisation, memory, power, temperature, clocks and PCIe throughput with their history,\n"
-        "and the processes, of every device that can be used; q or ctrl-C quits. NVIDIA's devices\n"
-        "are read through NVML, AMD's through ROCm SMI, the CPU through /proc and /sys; what\n"
-        "cannot be read is not shown. Processes marked * have a Lockstep context on the device;\n"
-        "of other users' processes that cannot be seen.",
+    .details = "Utilisation, memory, power, energy since top began, temperature, clocks and PCIe "
+               "throughput\n"
+               "with their history, and the processes, of every device that can be used; q or "
+               "ctrl-C quits.\n"
+               "NVIDIA's devices are read through NVML, AMD's through ROCm SMI, the CPU through "
+               "/proc and\n"
+               "/sys; what cannot be read is not shown. Energy is the power at each look, times "
+               "the time to\n"
+               "the next. Processes marked * have a Lockstep context on the device;\n"
+               "of other users' processes that cannot be seen.",
     .examples = "  lockstep top\n"
                 "  lockstep top --device cuda:1 --interval 0.5\n"
                 "  lockstep top --json",

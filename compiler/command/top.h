@@ -16,6 +16,11 @@ typedef struct Watched {
     float history[LS_READING_COUNT][HISTORY]; /* a ring; below 0: not known */
     size_t seen;                 /* samples so far; the ring's next is seen % HISTORY */
     float max[LS_READING_COUNT]; /* the largest seen */
+    double energy;               /* joules since the first sample, from the power at each */
+    double sampled;              /* when the latest was taken, by its clock; 0: none yet */
+    float spent[HISTORY];        /* joules between two samples; below 0: not known */
+    float held[HISTORY];         /* bytes of Lockstep's processes */
+    float max_spent, max_held;
     ls_process *processes;
     size_t process_count; /* of which the first PROCESSES_MAX are there */
 } Watched;

@@ -81,16 +81,18 @@ static void put_mark(Picture *p, float value, float scale) {
 }
 
 /* The latest to the right. */
-static void put_history(Picture *p, const Watched *w, ls_reading reading) {
+static void put_ring(Picture *p, const float *ring, size_t seen, float scale) {
     if (p->column >= p->look->width) return;
     const size_t room = p->look->width - p->column;
-    const size_t kept = w->seen < HISTORY ? w->seen : HISTORY;
+    const size_t kept = seen < HISTORY ? seen : HISTORY;
     const size_t shown = room < kept ? room : kept;
-    const float scale = scale_of(w, reading);
     if (p->look->color) buffer_puts(p->out, shades[SHADE_LINE]);
-    for (size_t i = 0; i < shown; i++)
-        put_mark(p, w->history[reading][(w->seen - shown + i) % HISTORY], scale);
+    for (size_t i = 0; i < shown; i++) put_mark(p, ring[(seen - shown + i) % HISTORY], scale);
     if (p->look->color) buffer_puts(p->out, "\033[0m");
+}
+
+static void put_history(Picture *p, const Watched *w, ls_reading reading) {
+    put_ring(p, w->history[reading], w->seen, scale_of(w, reading));
 }
 
 /* ---- devices ---- */
@@ -115,10 +117,15 @@ static bool shown(const Watched *w, size_t row) {
     return w->ever >> rows[row].reading & 1;
 }
 
+/* A device that tells its power spends energy. */
+static bool has_energy(const Watched *w) {
+    return w->ever >> LS_READING_POWER & 1;
+}
+
 static unsigned rows_of(const Watched *w) {
     unsigned count = 1;
     for (size_t i = 0; i < COUNT(rows); i++) count += shown(w, i);
-    return count + (top_held(w).processes > 0);
+    return count + has_energy(w) + (top_held(w).processes > 0);
 }
 
 static void put_held(Picture *p, const Watched *w) {
@@ -162,6 +169,31 @@ static void draw_reason(Picture *p, const Watched *w) {
     }
 }
 
+static void begin_row(Picture *p, const char *label) {
+    begin(p);
+    put(p, SHADE_DIM, "  ");
+    put(p, SHADE_DIM, label);
+    put_to(p, 2 + LABEL_COLUMNS);
+}
+
+static void end_value(Picture *p) {
+    put(p, SHADE_PLAIN, " ");
+    put_to(p, 2 + LABEL_COLUMNS + (p->look->width >= 72 ? VALUE_COLUMNS : 24));
+}
+
+static void draw_energy(Picture *p, const Watched *w) {
+    static const char *const units[] = {"J", "kJ", "MJ", "GJ"};
+    char text[60];
+    double energy = w->energy;
+    size_t unit = 0;
+    for (; energy >= 1000 && unit + 1 < COUNT(units); unit++) energy /= 1000;
+    begin_row(p, "energy");
+    snprintf(text, sizeof text, "%.*f %s spent", unit ? 2 : 0, energy, units[unit]);
+    put(p, SHADE_PLAIN, text);
+    end_value(p);
+    put_ring(p, w->spent, w->seen, w->max_spent);
+}
+
 static void draw_device(Picture *p, const Watched *w) {
     if (full(p)) return;
     begin(p);
@@ -170,21 +202,18 @@ static void draw_device(Picture *p, const Watched *w) {
     for (size_t i = 0; i < COUNT(rows); i++) {
         char value[80] = "-";
         if (!shown(w, i) || full(p)) continue;
-        begin(p);
-        put(p, SHADE_DIM, "  ");
-        put(p, SHADE_DIM, rows[i].label);
-        put_to(p, 2 + LABEL_COLUMNS);
+        begin_row(p, rows[i].label);
         const bool known = top_value(w, rows[i].reading, value, sizeof value);
         put(p, known && is_hot(w, rows[i].reading) ? SHADE_WARM : SHADE_PLAIN, value);
-        put(p, SHADE_PLAIN, " ");
-        put_to(p, 2 + LABEL_COLUMNS + (p->look->width >= 72 ? VALUE_COLUMNS : 24));
+        end_value(p);
         if (rows[i].history) put_history(p, w, rows[i].reading);
+        if (rows[i].reading == LS_READING_POWER && !full(p)) draw_energy(p, w);
     }
     if (top_held(w).processes && !full(p)) {
-        begin(p);
-        put(p, SHADE_DIM, "  Lockstep");
-        put_to(p, 2 + LABEL_COLUMNS);
+        begin_row(p, "Lockstep");
         put_held(p, w);
+        end_value(p);
+        put_ring(p, w->held, w->seen, w->max_held);
     }
 }
 

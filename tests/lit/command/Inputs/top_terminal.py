@@ -185,6 +185,11 @@ if all(os.path.exists(path) for path in cuda.values()):
     assert re.search(r"cuda:0 .*\n.*utilisation +51 %", screen) and "301 of 701 W" in screen, screen
     assert re.search(r"cuda:1 .*\n.*utilisation +50 %", screen) and "300 of 700 W" in screen, screen
     assert "200.0 MB/s" in screen and "4000000" in screen, screen
+    spent = re.search(r"energy +(\d+) J spent +[▁-█]*([▁-█]{2})", screen)
+    assert spent and 0 < int(spent[1]) < 301 * LIMIT, screen
+    top.frames(3)
+    later = re.search(r"energy +(\d+) J spent", top.screen.text())
+    assert int(later[1]) > int(spent[1]), top.screen.text()
     top.key("q")
     top.end()
     top = Top(100, 12, "--interval", "0.1", **cuda)
