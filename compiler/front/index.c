@@ -460,6 +460,7 @@ static void set_within(Index *index) {
 static void make_tables(Checker *c) {
     Index *index = c->index;
     Walk w = {.c = c, .index = index};
+    index->tables = (ls_index){0}; /* what an attempt without memory may have left */
     for (size_t i = 0; builtin_at(i); i++)
         add_definition(&w, LS_NAME_BUILTIN, builtin_at(i)->name, builtin_range(i), (Range){0},
                        (Range){0}, (Origin){0});
