@@ -139,6 +139,52 @@ static void add_held(Watched *w) {
     w->held[w->seen % HISTORY] = bytes;
 }
 
+/* The row of a label: its own, a free one, or that of the least, where that holds less; NULL: all
+ * hold more. */
+static LabelRow *label_row(Watched *w, const char *name, uint64_t bytes) {
+    LabelRow *least = &w->labels[0];
+    for (size_t i = 0; i < LABELS_MAX; i++) {
+        if (strcmp(w->labels[i].name, name) == 0) return &w->labels[i];
+        if (w->labels[i].bytes < least->bytes) least = &w->labels[i];
+    }
+    if (least->bytes >= bytes) return NULL;
+    *least = (LabelRow){.max = 0};
+    snprintf(least->name, sizeof least->name, "%.*s", (int)sizeof least->name - 1, name);
+    for (size_t i = 0; i < HISTORY; i++) least->ring[i] = -1;
+    return least;
+}
+
+/* The labels of Lockstep's first processes, those of one name together. */
+static void add_labels(Watched *w) {
+    enum { MOST = 64 };
+    ls_process_label all[MOST];
+    size_t count = 0;
+    for (size_t p = 0; p < w->process_count && p < LABELLED_MAX; p++) {
+        ls_process_label of[MOST];
+        size_t found = 0;
+        if (!w->processes[p].lockstep) continue;
+        if (ls_monitor_labels(w->monitor, w->processes[p].pid, of, MOST, &found) != LS_OK) continue;
+        for (size_t i = 0; i < found && i < MOST; i++) {
+            size_t at = 0;
+            while (at < count && strcmp(all[at].label, of[i].label) != 0) at++;
+            if (at == count && count < MOST) all[count++] = (ls_process_label){{0}, 0};
+            if (at == MOST) continue;
+            memcpy(all[at].label, of[i].label, sizeof all[at].label);
+            all[at].bytes += of[i].bytes;
+        }
+    }
+    for (size_t i = 0; i < LABELS_MAX; i++) w->labels[i].bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        LabelRow *row = label_row(w, all[i].label, all[i].bytes);
+        if (row) row->bytes = all[i].bytes;
+    }
+    for (size_t i = 0; i < LABELS_MAX; i++) {
+        LabelRow *row = &w->labels[i];
+        row->ring[w->seen % HISTORY] = row->name[0] ? (float)row->bytes : -1;
+        if ((float)row->bytes > row->max) row->max = (float)row->bytes;
+    }
+}
+
 static void take(Watched *w) {
     const double power = w->latest.value[LS_READING_POWER];
     const bool power_known = top_known(w, LS_READING_POWER);
@@ -154,6 +200,7 @@ static void take(Watched *w) {
     if (ls_monitor_processes(w->monitor, w->processes, PROCESSES_MAX, &w->process_count) != LS_OK)
         w->process_count = 0;
     add_held(w);
+    add_labels(w);
     w->seen++;
 }
 
@@ -179,6 +226,15 @@ static void write_json(const Top *top, Buffer *out) {
             else
                 json_raw(&json, ls_reading_name((ls_reading)r), "null");
         }
+        json_open(&json, "labels", '[');
+        for (size_t k = 0; k < LABELS_MAX; k++) {
+            if (!w->labels[k].bytes) continue;
+            json_open(&json, NULL, '{');
+            json_string(&json, "label", w->labels[k].name);
+            json_integer(&json, "bytes", (int64_t)w->labels[k].bytes);
+            json_close(&json, '}');
+        }
+        json_close(&json, ']');
         json_open(&json, "processes", '[');
         for (size_t k = 0; k < w->process_count && k < PROCESSES_MAX; k++) {
             const ls_process *process = &w->processes[k];

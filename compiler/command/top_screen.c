@@ -26,6 +26,7 @@ typedef struct Picture {
     const Look *look;
     Buffer *out;
     unsigned lines, column; /* lines begun; columns of the last one */
+    unsigned labels;        /* lines that there are for labels of memory */
 } Picture;
 
 static bool full(const Picture *p) {
@@ -194,6 +195,29 @@ static void draw_energy(Picture *p, const Watched *w) {
     put_ring(p, w->spent, w->seen, w->max_spent);
 }
 
+static unsigned labels_of(const Watched *w) {
+    unsigned count = 0;
+    for (size_t i = 0; i < LABELS_MAX; i++) count += w->labels[i].bytes > 0;
+    return count;
+}
+
+/* What Lockstep's processes hold, by label, as far as there are lines for it. */
+static void draw_labels(Picture *p, const Watched *w) {
+    for (size_t i = 0; i < LABELS_MAX && p->labels > 0 && !full(p); i++) {
+        const LabelRow *row = &w->labels[i];
+        char text[80], bytes[40];
+        if (!row->bytes) continue;
+        p->labels--;
+        size_describe(row->bytes, bytes, sizeof bytes);
+        snprintf(text, sizeof text, "%10s %s", bytes, row->name);
+        begin_row(p, "");
+        for (size_t c = VALUE_COLUMNS - 1; c < strlen(text); c++) text[c] = 0;
+        put(p, SHADE_PLAIN, text);
+        end_value(p);
+        put_ring(p, row->ring, w->seen, row->max);
+    }
+}
+
 static void draw_device(Picture *p, const Watched *w) {
     if (full(p)) return;
     begin(p);
@@ -214,6 +238,7 @@ static void draw_device(Picture *p, const Watched *w) {
         put_held(p, w);
         end_value(p);
         put_ring(p, w->held, w->seen, w->max_held);
+        draw_labels(p, w);
     }
 }
 
@@ -287,7 +312,7 @@ static void draw_head(Picture *p, const Top *top) {
 }
 
 void top_draw(const Top *top, const Look *look, Buffer *out) {
-    Picture p = {look, out, 0, 0};
+    Picture p = {look, out, 0, 0, 0};
     const unsigned processes = process_count(top) ? 2 : 0;
     unsigned needed = 1 + processes;
     for (size_t i = 0; i < top->count; i++)
@@ -295,7 +320,10 @@ void top_draw(const Top *top, const Look *look, Buffer *out) {
                                           : 1 + reason_lines(look, &top->devices[i]);
     draw_head(&p, top);
     const bool whole = needed <= look->height;
-    const unsigned spare = whole ? look->height - needed : 0;
+    unsigned spare = whole ? look->height - needed : 0;
+    for (size_t i = 0; i < top->count; i++) p.labels += labels_of(&top->devices[i]);
+    if (p.labels > spare) p.labels = spare;
+    spare -= p.labels;
     for (size_t i = 0; i < top->count; i++) {
         if (whole && spare >= top->count + 1 && !full(&p)) begin(&p); /* an empty line */
         (whole ? draw_device : draw_line)(&p, &top->devices[i]);
@@ -316,6 +344,12 @@ void top_print(const Top *top, Buffer *out) {
             char value[80];
             if (top_value(w, rows[k].reading, value, sizeof value))
                 buffer_printf(out, "  %-*s%s\n", LABEL_COLUMNS, rows[k].label, value);
+        }
+        for (size_t k = 0; k < LABELS_MAX; k++) {
+            char bytes[40];
+            if (!w->labels[k].bytes) continue;
+            size_describe(w->labels[k].bytes, bytes, sizeof bytes);
+            buffer_printf(out, "  %-*s%s, %s\n", LABEL_COLUMNS, "label", w->labels[k].name, bytes);
         }
         for (size_t k = 0; k < w->process_count && k < PROCESSES_MAX; k++) {
             const ls_process *process = &w->processes[k];

@@ -1,6 +1,7 @@
 """Runs `lockstep top` on a pseudo-terminal: what it draws stays within the window, it follows a new size, and however
 it ends the terminal is as it was.    top_terminal.py LOCKSTEP [--show]"""
 import fcntl
+import json
 import os
 import pty
 import re
@@ -173,6 +174,23 @@ assert re.search(r"memory +\d.*[_.:=+*#-]{2}", top.screen.text()), top.screen.te
 show("plain", top)
 top.key("q")
 top.end()
+
+# What Lockstep's processes hold by label, from another process: its arrays come, and go when it ends.
+held = re.compile(r"^ +[\d.]+ [KMG]iB step scale: output y +[▁-█]+", re.M)
+run = subprocess.Popen([sys.argv[1], "run", os.path.join(os.path.dirname(os.path.abspath(__file__)), "scale.step"), "x=zeros(3000000)",
+                        "--repeat", "1000000000", "--device", "cpu"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+try:
+    top = Top(120, 60, "--interval", "0.2", "--device", "cpu")
+    top.read(lambda: held.search(top.screen.text()), "the memory of another process")
+    show("memory by label", top)
+    top.key("q")
+    top.end()
+    values = json.loads(subprocess.run([sys.argv[1], "top", "--device", "cpu", "--json"], capture_output=True, check=True).stdout)
+    labels = {row["label"]: row["bytes"] for row in values["devices"][0]["labels"]}
+    assert labels["step scale: output y"] >= 2 * 3000000, labels
+finally:
+    run.kill()
+    run.wait()
 
 # A GPU whose library is there, and one whose is not: stand-ins of the tests.
 build = os.path.join(os.path.dirname(sys.argv[1]), "tests")
