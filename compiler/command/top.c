@@ -346,16 +346,14 @@ const Command command_top = {
     .name = "top",
     .summary = "shows what the devices are doing, live",
     .arguments = "",
-    .details = "Utilisation, memory, power, energy since top began, temperature, clocks and PCIe "
-               "throughput\n"
-               "with their history, and the processes, of every device that can be used; q or "
-               "ctrl-C quits.\n"
-               "NVIDIA's devices are read through NVML, AMD's through ROCm SMI, the CPU through "
-               "/proc and\n"
-               "/sys; what cannot be read is not shown. Energy is the power at each look, times "
-               "the time to\n"
-               "the next. Processes marked * have a Lockstep context on the device;\n"
-               "of other users' processes that cannot be seen.",
+    .details =
+        "Utilisation, memory, power, energy since top began, temperature, clocks and PCIe\n"
+        "throughput with their history, and the processes, of every device that can be used; q\n"
+        "or ctrl-C quits. NVIDIA's devices are read through NVML, AMD's through ROCm SMI, the\n"
+        "CPU through /proc and /sys; what cannot be read is not shown. Energy is the power at\n"
+        "each look, times the time to the next. Processes marked * have a Lockstep context on\n"
+        "the device, and what these hold is shown by label; of other users' processes neither\n"
+        "can be seen.",
     .examples = "  lockstep top\n"
                 "  lockstep top --device cuda:1 --interval 0.5\n"
                 "  lockstep top --json",
