@@ -106,7 +106,7 @@ static ls_status read_source(ls_compilation *c, void *job) {
         c->state_capacity = count + 1;
         c->step_count = c->state_count = count;
         for (size_t i = 0; i < count; i++) {
-            c->steps[i].late = module_step_is_library(c->module, i);
+            c->steps[i].late = c->options.index || module_step_is_library(c->module, i);
             if (!c->steps[i].late) compile_step(c, i);
         }
     }

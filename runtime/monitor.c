@@ -6,10 +6,12 @@
 #include "runtime.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct {
     const char *name, *unit;
@@ -77,11 +79,16 @@ bool monitor_is_marked(const Monitor *monitor, int64_t pid, const char *kind) {
 }
 
 /* The kind of device in a mark: CUDA_VISIBLE_DEVICES gives each process numbers of its own. */
-static void describe(const Monitor *monitor, ls_process *row) {
+static void kind_of(const Monitor *monitor, char kind[16]) {
     const char *colon = strchr(monitor->device, ':');
-    char kind[16] = "";
-    memcpy(kind, monitor->device,
-           colon ? (size_t)(colon - monitor->device) : strlen(monitor->device));
+    snprintf(kind, 16, "%.*s",
+             (int)(colon ? (size_t)(colon - monitor->device) : strlen(monitor->device)),
+             monitor->device);
+}
+
+static void describe(const Monitor *monitor, ls_process *row) {
+    char kind[16];
+    kind_of(monitor, kind);
     row->lockstep = monitor_is_marked(monitor, row->pid, kind);
     if (!monitor_read(monitor, row->name, sizeof row->name, "/proc/%lld/comm", (long long)row->pid))
         snprintf(row->name, sizeof row->name, "?");
@@ -115,6 +122,75 @@ ls_status ls_monitor_processes(ls_monitor *monitor, ls_process *processes, size_
     size_t taken = source->process_count < capacity ? source->process_count : capacity;
     if (taken) memcpy(processes, source->processes, taken * sizeof *processes);
     *count = source->process_count;
+    return LS_OK;
+}
+
+/* ---- memory by label ---- */
+
+/* The page of a mark as it was between two changes; false: it is none, or changes all the time. */
+static bool read_page(int file, MarkPage *page) {
+    enum { TRIES = 20 };
+    for (int i = 0; i < TRIES; i++) {
+        MarkPage again;
+        if (pread(file, page, sizeof *page, 0) != (ssize_t)sizeof *page ||
+            pread(file, &again, sizeof again, 0) != (ssize_t)sizeof again)
+            return false;
+        if (page->version != MARK_VERSION) return false;
+        if (page->changes % 2 == 0 && page->changes == again.changes) return true;
+    }
+    return false;
+}
+
+static void add_label(ls_process_label *labels, size_t capacity, size_t *count, const char *name,
+                      uint64_t bytes) {
+    const size_t filled = *count < capacity ? *count : capacity;
+    for (size_t i = 0; i < filled; i++)
+        if (strcmp(labels[i].label, name) == 0) {
+            labels[i].bytes += bytes;
+            return;
+        }
+    if (*count < capacity) {
+        labels[*count] = (ls_process_label){.bytes = bytes};
+        snprintf(labels[*count].label, sizeof labels[*count].label, "%s", name);
+    }
+    ++*count;
+}
+
+static void read_labels(const char *path, ls_process_label *labels, size_t capacity,
+                        size_t *count) {
+    MarkPage page;
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0) return;
+    const bool good = read_page(file, &page);
+    close(file);
+    for (size_t i = 0; good && i < MARK_LABELS; i++) {
+        page.labels[i].name[MARK_NAME - 1] = 0; /* another process wrote it */
+        if (page.labels[i].bytes)
+            add_label(labels, capacity, count, page.labels[i].name, page.labels[i].bytes);
+    }
+}
+
+ls_status ls_monitor_labels(ls_monitor *monitor, int64_t pid, ls_process_label *labels,
+                            size_t capacity, size_t *count) {
+    static const char call[] = "ls_monitor_labels";
+    char kind[16], mark[64], folder[160], path[420], target[96];
+    if (count) *count = 0;
+    if (!monitor || !count || (capacity && !labels))
+        return error_set(NULL, LS_ERROR_ARGUMENT, "%s: %s is NULL", call,
+                         !monitor ? "monitor"
+                         : !count ? "count"
+                                  : "labels");
+    kind_of(monitor->source, kind);
+    const int length = snprintf(mark, sizeof mark, "/memfd:lockstep:%s", kind);
+    snprintf(folder, sizeof folder, "%s/proc/%lld/fd", monitor->source->root, (long long)pid);
+    DIR *list = opendir(folder);
+    for (const struct dirent *entry; list && (entry = readdir(list));) {
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        const ssize_t size = readlink(path, target, sizeof target - 1);
+        if (size < length || strncmp(target, mark, (size_t)length) != 0) continue;
+        read_labels(path, labels, capacity, count);
+    }
+    if (list) closedir(list);
     return LS_OK;
 }
 

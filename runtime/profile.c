@@ -345,6 +345,7 @@ static void add_memory(ls_context *context, const char *name, uint64_t bytes) {
 }
 
 void profile_memory(ls_context *context, const Label *label) {
+    mark_memory(context, label);
     if (!context->profile || !context->profile->active) return;
     add_memory(context, "all memory", context->memory.statistics.in_use);
     add_memory(context, label->name, label->in_use);

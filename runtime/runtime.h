@@ -338,11 +338,12 @@ typedef struct Built { /* the program of a set of images that were built ahead o
 } Built;
 struct ls_context {
     Device *device;
-    const Driver *driver; /* device->driver */
-    ls_graph *capture;    /* between ls_graph_begin and ls_graph_end */
-    Profile *profile;     /* since the first ls_profile_begin, or NULL */
-    void *mark;           /* by which monitors know the process, or NULL; see mark.c */
+    const Driver *driver;  /* device->driver */
+    ls_graph *capture;     /* between ls_graph_begin and ls_graph_end */
+    Profile *profile;      /* since the first ls_profile_begin, or NULL */
+    struct MarkPage *mark; /* by which monitors know the process, or NULL; see mark.c */
     size_t mark_bytes;
+    int mark_file;
     Built *built;
     size_t built_count;
     ls_comm *comms;            /* its communicators, the latest first */
@@ -788,8 +789,20 @@ typedef struct Ranges {
 const Ranges *ranges_find(void);
 char *ranges_name(const ls_image *image); /* malloc'd; NULL: no ranges, or no memory */
 
-/* mark.c: a mapping by whose name monitors find the processes of Lockstep. */
+/* mark.c: a mapping by whose name monitors find the processes of Lockstep, and what it tells them:
+ * what the holders of each label have. A reader takes it when `changes` is even, and the same
+ * behind. */
+enum { MARK_VERSION = 1, MARK_NAME = 56, MARK_LABELS = 63 };
+typedef struct MarkPage {
+    uint32_t version;
+    _Atomic uint32_t changes;
+    struct {
+        char name[MARK_NAME];
+        uint64_t bytes; /* 0: the row is free */
+    } labels[MARK_LABELS];
+} MarkPage;
 void mark_open(ls_context *context);
+void mark_memory(ls_context *context, const Label *label); /* its memory has changed */
 void mark_close(ls_context *context);
 
 /* monitor.c: a driver's way to watch one device. */

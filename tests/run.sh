@@ -53,6 +53,7 @@ need llvm-14-tools "$lit"
 fuzzer=$(echo /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a)
 need libclang-rt-14-dev "${fuzzer%% *}"
 need libcmocka-dev /usr/include/cmocka.h
+need neovim nvim # a client of the language server
 need libopenblas0 "$library/libopenblas.so.0"
 need libamdhip64-dev "$library/libamdhip64.so"
 if [ "$(uname -m)" = x86_64 ]; then # and what runs, emulated, on the other processor

@@ -14,6 +14,7 @@
 
 #include <lockstep/compiler.h>
 #include <lockstep/image.h>
+#include <lockstep/index.h>
 
 #if defined(__GNUC__)
 #define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
@@ -152,6 +153,7 @@ struct Compiler {
     const char **files; /* on disk, that were read */
     size_t file_count, file_capacity;
     bool from_library; /* the main file is the standard library's */
+    void *checker;     /* of a compilation with an index: front/index.c */
     void *clang;       /* import_c.c: of the header being read */
     bool last_kept;    /* the last diagnose() was not dropped: notes and help attach to it */
     jmp_buf unwind;    /* set at every API entry */

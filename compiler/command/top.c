@@ -121,7 +121,73 @@ static bool watch_all(Top *top, const char *wanted, Failure *failure) {
     return false;
 }
 
+/* What was spent since the sample before, whose power held until this one. */
+static void add_energy(Watched *w, double power, bool power_known) {
+    const double time = w->sampled > 0 ? w->latest.seconds - w->sampled : 0;
+    const bool known = power_known && time > 0;
+    const float spent = known ? (float)(power * time) : -1;
+    if (known) w->energy += power * time;
+    if (spent > w->max_spent) w->max_spent = spent;
+    w->spent[w->seen % HISTORY] = spent;
+    w->sampled = w->latest.seconds;
+}
+
+static void add_held(Watched *w) {
+    const Held held = top_held(w);
+    const float bytes = held.processes ? (float)held.bytes : -1;
+    if (bytes > w->max_held) w->max_held = bytes;
+    w->held[w->seen % HISTORY] = bytes;
+}
+
+/* The row of a label: its own, a free one, or that of the least, where that holds less; NULL: all
+ * hold more. */
+static LabelRow *label_row(Watched *w, const char *name, uint64_t bytes) {
+    LabelRow *least = &w->labels[0];
+    for (size_t i = 0; i < LABELS_MAX; i++) {
+        if (strcmp(w->labels[i].name, name) == 0) return &w->labels[i];
+        if (w->labels[i].bytes < least->bytes) least = &w->labels[i];
+    }
+    if (least->bytes >= bytes) return NULL;
+    *least = (LabelRow){.max = 0};
+    snprintf(least->name, sizeof least->name, "%.*s", (int)sizeof least->name - 1, name);
+    for (size_t i = 0; i < HISTORY; i++) least->ring[i] = -1;
+    return least;
+}
+
+/* The labels of Lockstep's first processes, those of one name together. */
+static void add_labels(Watched *w) {
+    enum { MOST = 64 };
+    ls_process_label all[MOST];
+    size_t count = 0;
+    for (size_t p = 0; p < w->process_count && p < LABELLED_MAX; p++) {
+        ls_process_label of[MOST];
+        size_t found = 0;
+        if (!w->processes[p].lockstep) continue;
+        if (ls_monitor_labels(w->monitor, w->processes[p].pid, of, MOST, &found) != LS_OK) continue;
+        for (size_t i = 0; i < found && i < MOST; i++) {
+            size_t at = 0;
+            while (at < count && strcmp(all[at].label, of[i].label) != 0) at++;
+            if (at == count && count < MOST) all[count++] = (ls_process_label){{0}, 0};
+            if (at == MOST) continue;
+            memcpy(all[at].label, of[i].label, sizeof all[at].label);
+            all[at].bytes += of[i].bytes;
+        }
+    }
+    for (size_t i = 0; i < LABELS_MAX; i++) w->labels[i].bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        LabelRow *row = label_row(w, all[i].label, all[i].bytes);
+        if (row) row->bytes = all[i].bytes;
+    }
+    for (size_t i = 0; i < LABELS_MAX; i++) {
+        LabelRow *row = &w->labels[i];
+        row->ring[w->seen % HISTORY] = row->name[0] ? (float)row->bytes : -1;
+        if ((float)row->bytes > row->max) row->max = (float)row->bytes;
+    }
+}
+
 static void take(Watched *w) {
+    const double power = w->latest.value[LS_READING_POWER];
+    const bool power_known = top_known(w, LS_READING_POWER);
     if (!w->monitor || ls_monitor_sample(w->monitor, &w->latest) != LS_OK) return;
     for (int r = 0; r < LS_READING_COUNT; r++) {
         const bool known = top_known(w, (ls_reading)r);
@@ -130,9 +196,12 @@ static void take(Watched *w) {
         if (value > w->max[r]) w->max[r] = value;
     }
     w->ever |= w->latest.known;
-    w->seen++;
+    add_energy(w, power, power_known);
     if (ls_monitor_processes(w->monitor, w->processes, PROCESSES_MAX, &w->process_count) != LS_OK)
         w->process_count = 0;
+    add_held(w);
+    add_labels(w);
+    w->seen++;
 }
 
 static void take_all(Top *top) {
@@ -157,6 +226,15 @@ static void write_json(const Top *top, Buffer *out) {
             else
                 json_raw(&json, ls_reading_name((ls_reading)r), "null");
         }
+        json_open(&json, "labels", '[');
+        for (size_t k = 0; k < LABELS_MAX; k++) {
+            if (!w->labels[k].bytes) continue;
+            json_open(&json, NULL, '{');
+            json_string(&json, "label", w->labels[k].name);
+            json_integer(&json, "bytes", (int64_t)w->labels[k].bytes);
+            json_close(&json, '}');
+        }
+        json_close(&json, ']');
         json_open(&json, "processes", '[');
         for (size_t k = 0; k < w->process_count && k < PROCESSES_MAX; k++) {
             const ls_process *process = &w->processes[k];
@@ -269,11 +347,13 @@ const Command command_top = {
     .summary = "shows what the devices are doing, live",
     .arguments = "",
     .details =
-        "Utilisation, memory, power, temperature, clocks and PCIe throughput with their history,\n"
-        "and the processes, of every device that can be used; q or ctrl-C quits. NVIDIA's devices\n"
-        "are read through NVML, AMD's through ROCm SMI, the CPU through /proc and /sys; what\n"
-        "cannot be read is not shown. Processes marked * have a Lockstep context on the device;\n"
-        "of other users' processes that cannot be seen.",
+        "Utilisation, memory, power, energy since top began, temperature, clocks and PCIe\n"
+        "throughput with their history, and the processes, of every device that can be used; q\n"
+        "or ctrl-C quits. NVIDIA's devices are read through NVML, AMD's through ROCm SMI, the\n"
+        "CPU through /proc and /sys; what cannot be read is not shown. Energy is the power at\n"
+        "each look, times the time to the next. Processes marked * have a Lockstep context on\n"
+        "the device, and what these hold is shown by label; of other users' processes neither\n"
+        "can be seen.",
     .examples = "  lockstep top\n"
                 "  lockstep top --device cuda:1 --interval 0.5\n"
                 "  lockstep top --json",

@@ -4,7 +4,15 @@
 #ifndef TOP_H
 #define TOP_H
 
-enum { HISTORY = 512, PROCESSES_MAX = 256 };
+enum { HISTORY = 512, PROCESSES_MAX = 256, LABELS_MAX = 8, LABELLED_MAX = 16 };
+
+/* What Lockstep's processes hold under one label. */
+typedef struct LabelRow {
+    char name[56];
+    uint64_t bytes;
+    float ring[HISTORY]; /* as of Watched; below 0: the label was not there */
+    float max;
+} LabelRow;
 
 /* A device, and what was seen of it. */
 typedef struct Watched {
@@ -16,6 +24,12 @@ typedef struct Watched {
     float history[LS_READING_COUNT][HISTORY]; /* a ring; below 0: not known */
     size_t seen;                 /* samples so far; the ring's next is seen % HISTORY */
     float max[LS_READING_COUNT]; /* the largest seen */
+    double energy;               /* joules since the first sample, from the power at each */
+    double sampled;              /* when the latest was taken, by its clock; 0: none yet */
+    float spent[HISTORY];        /* joules between two samples; below 0: not known */
+    float held[HISTORY];         /* bytes of Lockstep's processes */
+    float max_spent, max_held;
+    LabelRow labels[LABELS_MAX]; /* the largest ones, each where it came first; "": free */
     ls_process *processes;
     size_t process_count; /* of which the first PROCESSES_MAX are there */
 } Watched;

@@ -26,6 +26,7 @@ typedef struct Picture {
     const Look *look;
     Buffer *out;
     unsigned lines, column; /* lines begun; columns of the last one */
+    unsigned labels;        /* lines that there are for labels of memory */
 } Picture;
 
 static bool full(const Picture *p) {
@@ -81,16 +82,18 @@ static void put_mark(Picture *p, float value, float scale) {
 }
 
 /* The latest to the right. */
-static void put_history(Picture *p, const Watched *w, ls_reading reading) {
+static void put_ring(Picture *p, const float *ring, size_t seen, float scale) {
     if (p->column >= p->look->width) return;
     const size_t room = p->look->width - p->column;
-    const size_t kept = w->seen < HISTORY ? w->seen : HISTORY;
+    const size_t kept = seen < HISTORY ? seen : HISTORY;
     const size_t shown = room < kept ? room : kept;
-    const float scale = scale_of(w, reading);
     if (p->look->color) buffer_puts(p->out, shades[SHADE_LINE]);
-    for (size_t i = 0; i < shown; i++)
-        put_mark(p, w->history[reading][(w->seen - shown + i) % HISTORY], scale);
+    for (size_t i = 0; i < shown; i++) put_mark(p, ring[(seen - shown + i) % HISTORY], scale);
     if (p->look->color) buffer_puts(p->out, "\033[0m");
+}
+
+static void put_history(Picture *p, const Watched *w, ls_reading reading) {
+    put_ring(p, w->history[reading], w->seen, scale_of(w, reading));
 }
 
 /* ---- devices ---- */
@@ -115,10 +118,15 @@ static bool shown(const Watched *w, size_t row) {
     return w->ever >> rows[row].reading & 1;
 }
 
+/* A device that tells its power spends energy. */
+static bool has_energy(const Watched *w) {
+    return w->ever >> LS_READING_POWER & 1;
+}
+
 static unsigned rows_of(const Watched *w) {
     unsigned count = 1;
     for (size_t i = 0; i < COUNT(rows); i++) count += shown(w, i);
-    return count + (top_held(w).processes > 0);
+    return count + has_energy(w) + (top_held(w).processes > 0);
 }
 
 static void put_held(Picture *p, const Watched *w) {
@@ -162,6 +170,54 @@ static void draw_reason(Picture *p, const Watched *w) {
     }
 }
 
+static void begin_row(Picture *p, const char *label) {
+    begin(p);
+    put(p, SHADE_DIM, "  ");
+    put(p, SHADE_DIM, label);
+    put_to(p, 2 + LABEL_COLUMNS);
+}
+
+static void end_value(Picture *p) {
+    put(p, SHADE_PLAIN, " ");
+    put_to(p, 2 + LABEL_COLUMNS + (p->look->width >= 72 ? VALUE_COLUMNS : 24));
+}
+
+static void draw_energy(Picture *p, const Watched *w) {
+    static const char *const units[] = {"J", "kJ", "MJ", "GJ"};
+    char text[60];
+    double energy = w->energy;
+    size_t unit = 0;
+    for (; energy >= 1000 && unit + 1 < COUNT(units); unit++) energy /= 1000;
+    begin_row(p, "energy");
+    snprintf(text, sizeof text, "%.*f %s spent", unit ? 2 : 0, energy, units[unit]);
+    put(p, SHADE_PLAIN, text);
+    end_value(p);
+    put_ring(p, w->spent, w->seen, w->max_spent);
+}
+
+static unsigned labels_of(const Watched *w) {
+    unsigned count = 0;
+    for (size_t i = 0; i < LABELS_MAX; i++) count += w->labels[i].bytes > 0;
+    return count;
+}
+
+/* What Lockstep's processes hold, by label, as far as there are lines for it. */
+static void draw_labels(Picture *p, const Watched *w) {
+    for (size_t i = 0; i < LABELS_MAX && p->labels > 0 && !full(p); i++) {
+        const LabelRow *row = &w->labels[i];
+        char text[80], bytes[40];
+        if (!row->bytes) continue;
+        p->labels--;
+        size_describe(row->bytes, bytes, sizeof bytes);
+        snprintf(text, sizeof text, "%10s %s", bytes, row->name);
+        begin_row(p, "");
+        for (size_t c = VALUE_COLUMNS - 1; c < strlen(text); c++) text[c] = 0;
+        put(p, SHADE_PLAIN, text);
+        end_value(p);
+        put_ring(p, row->ring, w->seen, row->max);
+    }
+}
+
 static void draw_device(Picture *p, const Watched *w) {
     if (full(p)) return;
     begin(p);
@@ -170,21 +226,19 @@ static void draw_device(Picture *p, const Watched *w) {
     for (size_t i = 0; i < COUNT(rows); i++) {
         char value[80] = "-";
         if (!shown(w, i) || full(p)) continue;
-        begin(p);
-        put(p, SHADE_DIM, "  ");
-        put(p, SHADE_DIM, rows[i].label);
-        put_to(p, 2 + LABEL_COLUMNS);
+        begin_row(p, rows[i].label);
         const bool known = top_value(w, rows[i].reading, value, sizeof value);
         put(p, known && is_hot(w, rows[i].reading) ? SHADE_WARM : SHADE_PLAIN, value);
-        put(p, SHADE_PLAIN, " ");
-        put_to(p, 2 + LABEL_COLUMNS + (p->look->width >= 72 ? VALUE_COLUMNS : 24));
+        end_value(p);
         if (rows[i].history) put_history(p, w, rows[i].reading);
+        if (rows[i].reading == LS_READING_POWER && !full(p)) draw_energy(p, w);
     }
     if (top_held(w).processes && !full(p)) {
-        begin(p);
-        put(p, SHADE_DIM, "  Lockstep");
-        put_to(p, 2 + LABEL_COLUMNS);
+        begin_row(p, "Lockstep");
         put_held(p, w);
+        end_value(p);
+        put_ring(p, w->held, w->seen, w->max_held);
+        draw_labels(p, w);
     }
 }
 
@@ -258,7 +312,7 @@ static void draw_head(Picture *p, const Top *top) {
 }
 
 void top_draw(const Top *top, const Look *look, Buffer *out) {
-    Picture p = {look, out, 0, 0};
+    Picture p = {look, out, 0, 0, 0};
     const unsigned processes = process_count(top) ? 2 : 0;
     unsigned needed = 1 + processes;
     for (size_t i = 0; i < top->count; i++)
@@ -266,7 +320,10 @@ void top_draw(const Top *top, const Look *look, Buffer *out) {
                                           : 1 + reason_lines(look, &top->devices[i]);
     draw_head(&p, top);
     const bool whole = needed <= look->height;
-    const unsigned spare = whole ? look->height - needed : 0;
+    unsigned spare = whole ? look->height - needed : 0;
+    for (size_t i = 0; i < top->count; i++) p.labels += labels_of(&top->devices[i]);
+    if (p.labels > spare) p.labels = spare;
+    spare -= p.labels;
     for (size_t i = 0; i < top->count; i++) {
         if (whole && spare >= top->count + 1 && !full(&p)) begin(&p); /* an empty line */
         (whole ? draw_device : draw_line)(&p, &top->devices[i]);
@@ -287,6 +344,12 @@ void top_print(const Top *top, Buffer *out) {
             char value[80];
             if (top_value(w, rows[k].reading, value, sizeof value))
                 buffer_printf(out, "  %-*s%s\n", LABEL_COLUMNS, rows[k].label, value);
+        }
+        for (size_t k = 0; k < LABELS_MAX; k++) {
+            char bytes[40];
+            if (!w->labels[k].bytes) continue;
+            size_describe(w->labels[k].bytes, bytes, sizeof bytes);
+            buffer_printf(out, "  %-*s%s, %s\n", LABEL_COLUMNS, "label", w->labels[k].name, bytes);
         }
         for (size_t k = 0; k < w->process_count && k < PROCESSES_MAX; k++) {
             const ls_process *process = &w->processes[k];

@@ -76,6 +76,7 @@ Let *check_let(Checker *c, const Entry *entry, Typed *value) {
     *let = (Let){
         .name = entry->name, .range = entry->range, .value = value, .number = c->body->let_count++};
     SymbolKind kind = is_error(value) ? SYMBOL_BROKEN : SYMBOL_LET;
+    index_value(c, entry->range, value);
     if (is_bound_around(c, entry)) return let;
     if (declare(c, c->scope, entry->name, entry->range, kind, &symbol)) symbol->let = let;
     return let;
@@ -556,6 +557,7 @@ Module *module_read(Compiler *compiler, const char *path, const char *text, size
     c->body = &c->outside;
     c->draws = &c->outside.draw_count;
     c->error = (Typed){.kind = TYPED_ERROR, .type = TYPE_NONE, .storage = TYPE_NONE};
+    if (compiler->options && compiler->options->index) index_open(c);
     builtins_open(c);
     Unit *main = units_read(c, path, text, size);
     c->unit = main;

@@ -15,10 +15,15 @@ static CheckCall check_test, check_bits, check_shift, check_pow, check_lerp, che
     check_from_bits, check_stop_gradient;
 
 static const Builtin builtins[] = {
-#define X(name, handler, min, max, op) {#name, check_##handler, min, max, OP_##op},
+#define X(name, handler, min, max, op, form, what) \
+    {#name, check_##handler, min, max, OP_##op, form, what},
 #include "builtins.def"
 #undef X
 };
+
+const Builtin *builtin_at(size_t number) {
+    return number < COUNT(builtins) ? &builtins[number] : NULL;
+}
 
 void builtins_open(Checker *c) {
     scope_open(&c->builtins, c->arena, NULL);
@@ -46,6 +51,13 @@ static const char *plural(Checker *c, size_t min, size_t max) {
                       : arena_printf(c->arena, "%zu or %zu arguments", min, max);
 }
 
+static void named_argument(Checker *c, const Node *argument, const char *function) {
+    const char *name = argument->name->text;
+    const bool axis = strcmp(name, "axis") == 0 || strcmp(name, "dim") == 0;
+    if (complain(c, ERROR_NAMED_ARGUMENT, argument->at, function) && axis)
+        diagnose_help(c->compiler, "axes stand in brackets, by name: `%s[k](x)`", function);
+}
+
 /* Checks every argument, also of a call that is wrong; true when all are there and right. */
 bool check_list(Checker *c, const Node *node, const char *name, size_t min, size_t max,
                 Typed **arguments) {
@@ -58,7 +70,7 @@ bool check_list(Checker *c, const Node *node, const char *name, size_t min, size
     for (const Node *argument = node->first; argument; argument = argument->next, i++) {
         Typed *value = &c->error;
         if (argument->kind == NODE_NAMED)
-            complain(c, ERROR_NAMED_ARGUMENT, argument->at, name);
+            named_argument(c, argument, name);
         else
             value = check_expression(c, argument);
         if (i < max) arguments[i] = value;
@@ -288,11 +300,13 @@ static void check_instance(Checker *c, Instance *instance) {
         Symbol *symbol;
         declare(c, &scope, entry->name, entry->range, SYMBOL_ARGUMENT, &symbol);
         if (symbol) symbol->number = number;
+        index_value(c, entry->range, instance->arguments[number]);
         number++;
     }
     instance->result = fn->is_block ? check_block(c, fn)
                        : fn->value  ? settle(c, check_expression(c, fn->value))
                                     : &c->error;
+    index_value(c, fn->at, instance->result);
     c->instance = instance->caller;
     c->unit = outer_unit;
     c->step = outer_step;
@@ -405,20 +419,34 @@ void check_fn_alone(Checker *c, const Item *fn) {
 
 /* ---- any call ---- */
 
+/* A step of the library that does what the name says: `layer_norm` has `layer_norm_forward`. */
+static const char *forward_step(Checker *c, const Name *name) {
+    const char *text = arena_printf(c->arena, "%s_forward", name->text);
+    const Name *step = name_intern(c->names, text, strlen(text));
+    const char *home = library_defining(c, step);
+    if (!home) return NULL;
+    return arena_printf(c->arena, "`import \"%s\"` has the step `%s`: `let y = %s(...)`", home,
+                        text, text);
+}
+
 Typed *unknown_function(Checker *c, const Node *node) {
     const char *name = node->name->text;
     if (node->qualifier) {
         unknown_member(c, node->qualifier, node->name, node->at);
     } else if (!c->unit->incomplete && complain(c, ERROR_UNKNOWN_FUNCTION, node->at, name)) {
         unsigned callable = 1u << SYMBOL_FN | 1u << SYMBOL_BUILTIN | 1u << SYMBOL_C;
-        const char *meant = other_spelling(node->name);
-        const char *home = meant ? NULL : library_defining(c, node->name);
-        if (!meant && !home) meant = scope_suggest(&c->unit->functions, node->name, callable);
+        const char *meant = other_spelling(c, node->name), *help = habit(HABIT_CALL, node->name);
+        const char *home = meant || help ? NULL : library_defining(c, node->name);
+        const char *forward = meant || help || home ? NULL : forward_step(c, node->name);
+        if (!meant && !home && !help && !forward)
+            meant = scope_suggest(&c->unit->functions, node->name, callable);
         const Symbol *value = scope_find(c->scope, node->name);
         if (value && value->kind != SYMBOL_BROKEN && value->range.file)
             diagnose_note(c->compiler, value->range, "`%s` is %s", name, symbol_describe(value));
         if (meant) diagnose_help(c->compiler, "did you mean `%s`?", meant);
         if (home) diagnose_help(c->compiler, "`import \"%s\"` brings it", home);
+        if (help) diagnose_help(c->compiler, "%s", help);
+        if (forward) diagnose_help(c->compiler, "%s", forward);
     }
     for (const Node *argument = node->first; argument; argument = argument->next) {
         const Symbol *axis =

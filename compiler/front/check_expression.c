@@ -105,7 +105,7 @@ Typed *unknown_name(Checker *c, const Name *name, Range range) {
     if (!c->unit->incomplete && complain(c, ERROR_UNKNOWN_NAME, range, name->text)) {
         const char *meant = scope_suggest(c->scope, name, values);
         const Symbol *closed = c->instance ? NULL : scope_find_here(&c->closed, name);
-        if (!meant) meant = other_spelling(name);
+        if (!meant) meant = other_spelling(c, name);
         if (closed)
             diagnose_note(c->compiler, closed->range,
                           closed->state ? "`%s` is bound here, only for the body of a `for`"
@@ -279,6 +279,7 @@ Typed *check_expression(Checker *c, const Node *node) {
     if (++c->body->level > c->body->deepest) c->body->deepest = c->body->level;
     Typed *value = by_kind[node->kind](c, node);
     if (refuse_two_lists(c, value->axes, node->range, "this", true)) value = &c->error;
+    index_value(c, node->range, value);
     c->body->level--;
     c->level--;
     return value;

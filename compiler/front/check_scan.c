@@ -196,6 +196,7 @@ Typed *check_scan(Checker *c, const Node *node, const Builtin *builtin) {
     Symbol *acc = scope_add(&inside, name->name, name->range, SYMBOL_RUNNING);
     Typed *value = find_scan(c, node, &scan, acc, init);
     c->scope = outside;
+    index_value(c, name->range, value);
     return value;
 }
 

@@ -23,6 +23,13 @@ bool module_step_is_library(const Module *module, size_t step);
 /* Checks it where that has not been done; false after diagnostics. */
 bool module_need_step(Module *module, size_t step);
 
+/* index.c: what lockstep/index.h tells; NULL: the compilation keeps none. */
+const ls_index *index_tables(Compiler *compiler);
+void index_describe(Compiler *compiler, size_t definition, bool bounds,
+                    ls_description *description);
+void index_value_at(Compiler *compiler, uint32_t file, uint32_t offset, ls_place *at,
+                    ls_description *description);
+
 /* format.c: the one layout. NULL after diagnostics. */
 char *format_source(Compiler *compiler, const char *path, const char *text, size_t size);
 
@@ -110,7 +117,6 @@ struct Node {
     Node *first, *next; /* operands; the next operand of the same parent */
     Node *brackets;     /* what stands in f[...] */
 };
-
 /* A name that is introduced or listed, with all that may be said about it there. */
 typedef struct Entry Entry;
 struct Entry {
@@ -132,7 +138,6 @@ struct Entry {
     bool has_axes;
     Node *initial;
 };
-
 typedef enum StatementKind {
     STATEMENT_LET,
     STATEMENT_ASSIGN,
@@ -153,7 +158,6 @@ struct Statement {
     Node *value;     /* the right side; the condition; the call */
     Statement *body, *otherwise, *next;
 };
-
 typedef enum ItemKind { ITEM_IMPORT, ITEM_CONST, ITEM_FN, ITEM_STEP, ITEM_BACKWARD } ItemKind;
 typedef struct Item Item;
 typedef struct Unit Unit; /* a file, below */
@@ -172,6 +176,7 @@ struct Item {
     uint8_t state; /* of a step: ITEM_NEW, ITEM_ACTIVE, ITEM_CHECKED */
     bool faulty;   /* errors were found in it */
     Range path;    /* of an import: in its quotes */
+    Unit *brought; /* of an import: the file; NULL: it was not read */
     Node *step;    /* of backward: the step, as a NAME */
     Item *forward; /* its item, once it is checked */
     Entry *targets;
@@ -224,7 +229,6 @@ typedef struct Typed {
     Instance *instance;
     struct Typed **arguments;
 } Typed;
-
 /* What a step or an instance counts: its typed values and lets, and how deep they nest. */
 typedef struct Body {
     uint32_t typed_count, let_count;
@@ -239,7 +243,6 @@ struct Let {
     uint32_t number; /* within its body */
     bool is_target;  /* of a grad: lowered to a MARK */
 };
-
 /* A fn for one set of argument types, axes and constants. */
 struct Instance {
     const Item *fn;
@@ -333,11 +336,14 @@ bool parser_is_word(const Parser *p, uint32_t token, const char *word);
 bool parser_begins_item(const Parser *p, uint32_t token);
 Range token_range(const Parser *p, const Token *token);
 Range range_since(const Parser *p, uint32_t first_token);
-
 /* parse_expression.c */
 Node *parse_expression(Parser *p);                   /* never NULL */
 Node *parse_member(Parser *p, const char *expected); /* name or s.name */
 Node *parse_error_node(Parser *p);
+/* habits.c: a help for a statement from token `start` to an error, or for what begins no item,
+ * where one of the errors since there were `before` lacks it. */
+void parser_suggest(Parser *p, uint32_t start, size_t before);
+void parser_suggest_item(Parser *p, uint32_t start);
 
 /* ---- the checker's files ----
  *
@@ -369,7 +375,6 @@ typedef enum SymbolKind {
     SYMBOL_IMPORT,   /* a file imported `as` this name */
     SYMBOL_AMBIGUOUS /* two imports have it, and it was not used yet */
 } SymbolKind;
-
 typedef struct Checker Checker;
 typedef struct Builtin Builtin;
 typedef Typed *CheckCall(Checker *c, const Node *node, const Builtin *builtin);
@@ -378,6 +383,7 @@ struct Builtin {
     CheckCall *check;
     uint8_t min, max;
     Op op;
+    const char *form, *what;
 };
 
 /* A function of a C header: importable, or why not. */
@@ -396,7 +402,6 @@ typedef struct CSymbol {
     bool partners;       /* its derivatives are found */
     struct Scope *scope; /* of its header's functions */
 } CSymbol;
-
 enum { CONST_UNTOUCHED, CONST_ACTIVE, CONST_DONE }; /* the state of a const */
 
 typedef struct Symbol {
@@ -415,7 +420,6 @@ typedef struct Symbol {
     struct Symbol *another; /* of an ambiguous name */
     struct Symbol *chain, *next;
 } Symbol;
-
 typedef struct Scope {
     Arena *arena;
     struct Scope *parent;
@@ -433,8 +437,18 @@ const char *symbol_describe(const Symbol *symbol); /* "a parameter" */
 /* Of the names in `scope` and its parents whose kind is in `kinds` (bits), the one that is likely
  * meant. */
 const char *scope_suggest(const Scope *scope, const Name *name, unsigned kinds);
-/* For a name that other languages have: what it is here. */
-const char *other_spelling(const Name *name);
+/* habits.c: for a word that other languages have: a help, or what it is here; NULL: nothing. */
+typedef enum Habit {
+    HABIT_ITEM,
+    HABIT_STATEMENT,
+    HABIT_END,
+    HABIT_MODULE,
+    HABIT_CALL,
+    HABIT_SPELLING,
+    HABIT_TYPE
+} Habit;
+const char *habit(Habit where, const Name *word);
+const char *other_spelling(Checker *c, const Name *name); /* "f32(x)" for `float(x)` */
 
 /* ---- module.c: the files ---- */
 
@@ -524,11 +538,11 @@ struct Checker {
     size_t instance_count, bucket_count;
     bool exhausted; /* there are too many instances: that is reported once */
     Typed error;
+    struct Index *index; /* what is kept for lockstep/index.h; NULL: nothing */
 };
 
 /* As diagnose(), with notes that say how the fn around it was called. */
 bool complain(Checker *c, ErrorCode code, Range range, ...);
-
 /* convert.c */
 typedef enum Accept {
     ACCEPT_BOOL = 1,
@@ -561,7 +575,6 @@ int unify(Checker *c, Typed **operands, size_t count, Accept accept, Range at, c
  * type of arrays. `target` is what messages call it. */
 Typed *convert_argument(Checker *c, Typed *a, Type type, const char *target);
 Typed *convert_store(Checker *c, Typed *a, Type storage, const char *target);
-
 /* check_expression.c */
 Typed *check_expression(Checker *c, const Node *node);
 Typed *check_binary(Checker *c, TokenKind token, Typed *a, Typed *b, Range at, Range range);
@@ -569,7 +582,6 @@ Typed *check_power(Checker *c, Typed *a, Typed *b, Range at, Range range);
 Typed *check_const(Checker *c, Symbol *symbol);
 Typed *read_symbol(Checker *c, Symbol *symbol, Range range);
 Typed *unknown_name(Checker *c, const Name *name, Range range);
-
 /* check_call.c */
 CheckCall check_number, check_float;
 Typed *check_call(Checker *c, const Node *node);
@@ -580,13 +592,13 @@ Typed *call_fn_on(Checker *c, const Node *node, const Item *fn, Typed **argument
 bool check_list(Checker *c, const Node *node, const char *name, size_t min, size_t max,
                 Typed **arguments);
 void builtins_open(Checker *c);
+const Builtin *builtin_at(size_t number); /* NULL behind the last */
 const Builtin *find_builtin(Checker *c,
                             const Name *name); /* NULL where a user's function hides it */
 /* The arguments, checked; false after an error in or about them. */
 bool check_arguments(Checker *c, const Node *node, const Builtin *builtin, Typed **arguments);
 bool check_f64(Checker *c, const Builtin *builtin, int type, Range range);
 void check_fn_alone(Checker *c, const Item *fn); /* names only, where nothing calls it */
-
 /* check_axes.c */
 AxisSet with_parents(const Checker *c, AxisSet axes);
 AxisSet with_blocks(const Checker *c, AxisSet axes);    /* q and k for the n of `as (q, k = 256)` */
@@ -607,15 +619,12 @@ Symbol *find_axis(Checker *c, const Node *node, const char *function); /* NULL a
 Typed *size_of_axis(Checker *c, uint32_t axis, Range range);
 Typed *index_of_axis(Checker *c, uint32_t axis, Range range);
 CheckCall check_size, check_index;
-
 /* check_reduce.c */
 CheckCall check_reduce, check_extremum, check_mean, check_norm, check_count;
-
 /* check_index.c */
 Typed *check_indexing(Checker *c, const Node *node); /* x[b, target] */
 /* `source` over `axes` at these coordinates, by axis; NULL for its own. */
 Typed *gather_at(Checker *c, Typed *source, AxisSet axes, Typed **at, Range range);
-
 /* check_for.c */
 bool check_for(Checker *c, const Statement *s); /* false after an error in its head */
 /* Whether a coordinate is index(axis) and a constant, *offset, in a loop over the axis. */
@@ -627,13 +636,11 @@ Typed *gather_in_loop(Checker *c, Symbol *symbol, Typed *source, AxisSet axes, T
                       Range range);
 /* True after an error: `what` goes over an axis that has one place here. */
 bool refuse_place(Checker *c, const Symbol *axis, Range range, const char *what);
-
 /* check_scan.c */
 CheckCall check_scan, check_cumsum;
 Typed *read_running(Checker *c, const Symbol *symbol, Range range);
 /* True after an error: `a` varies with the running value of a scan, which `what` cannot take. */
 bool refuse_running(Checker *c, const Typed *a, const char *what);
-
 /* check_grad.c */
 CheckCall check_grad;
 Typed *check_prime(Checker *c, const Node *node); /* f'(x) */
@@ -641,38 +648,38 @@ Typed *check_prime(Checker *c, const Node *node); /* f'(x) */
 Typed *gradient(Checker *c, Typed *value, Typed *target, Typed *from, Range range);
 /* `let a, b = grad(e, x, y)`: `count` values; false after an error. */
 bool check_gradients(Checker *c, const Node *node, size_t count, Typed **results);
-
 /* check_step_call.c: the body of a step as part of the one that calls it. `results`: what the
  * `out`s that are not given have at its end. False after an error. */
 bool check_step_call(Checker *c, const Node *node, Symbol *symbol, size_t count, Typed **results);
 /* The same where every axis and every `in` has its name here already; `scope` is the callee's,
  * whose `out`s become locals. */
 void check_derived(Checker *c, const Node *node, const Item *item, Scope *scope);
-
 /* import_c.c: fills the unit of a C header. */
 #define C_HEADERS "/lockstep/include" /* where Lockstep's own C headers seem to be */
 void import_c_read(Checker *c, Unit *unit, Range import);
 /* check_c_call.c */
 Typed *check_c_call(Checker *c, const Node *node, Symbol *symbol);
-
 /* check_backward.c: step name = backward other. prepare: its axes and parameters, as if written;
  * false after an error. */
 bool prepare_backward(Checker *c, Item *item);
 void check_backward_body(Checker *c, const Item *item);
-
+/* index.c: what is kept of a value that stands in the source. Nothing without an index, and in a
+ * step that is checked as part of another one. */
+void index_open(Checker *c);
+void index_value(Checker *c, Range range, const Typed *value);
+/* bound.c: the error of a value in words; NULL: not known. */
+const char *typed_bound(Checker *c, const Typed *value, ls_math math);
 /* check_random.c */
 CheckCall check_draw, check_bernoulli, check_shuffle, check_stochastic;
 AxisSet draw_axes(const Checker *c); /* of a draw that names none */
 /* The draw in a value's expression that varies over some of `axes`: "uniform"; NULL: none. */
 const char *drawn_over(const Typed *a, AxisSet axes);
-
 /* check_when.c */
 void check_when(Checker *c, const Statement *s);
 /* False after an error: a condition around this has axes that the parameter lacks. */
 bool check_conditions(Checker *c, uint32_t number, Range target);
 /* Of an `out` that is not assigned on every path: where it is. */
 void note_condition(Checker *c, const Assigned *assigned);
-
 /* check.c */
 void add_statement(Checker *c, Checked statement);
 void check_step(Checker *c, Item *item); /* once; nothing where it is being checked */

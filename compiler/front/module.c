@@ -274,6 +274,7 @@ static void read_imports(Checker *c, Unit *unit, size_t depth) {
     for (Item *item = unit->items; item; item = item->next) {
         if (item->kind != ITEM_IMPORT) continue;
         Unit *other = item->damaged ? NULL : import_unit(c, unit, item, depth);
+        item->brought = other;
         Symbol *symbol = NULL;
         if (item->name &&
             declare(c, &unit->qualifiers, item->name, item->at, SYMBOL_IMPORT, &symbol))
@@ -353,10 +354,13 @@ static Symbol *ambiguous(Checker *c, const Symbol *symbol, Range range) {
 static Symbol *unknown_qualifier(Checker *c, const Name *qualifier, const Name *name, Range range) {
     if (!c->unit->incomplete && complain(c, ERROR_UNKNOWN_QUALIFIER, range, qualifier->text)) {
         const char *meant = scope_suggest(&c->unit->qualifiers, qualifier, 1u << SYMBOL_IMPORT);
+        const char *module = habit(HABIT_MODULE, qualifier);
         if (scope_find(c->scope, qualifier))
             diagnose_help(c->compiler,
                           "values have no members: write `%s(%s)` for a function of it", name->text,
                           qualifier->text);
+        else if (module)
+            diagnose_help(c->compiler, "%s: `%s(...)`", module, name->text);
         else if (meant)
             diagnose_help(c->compiler, "did you mean `%s`?", meant);
     }

@@ -270,21 +270,11 @@ static Entry *target_name(Parser *p) {
     return name_entry(p, "the name of a parameter");
 }
 
-/* What the types are called elsewhere. */
-static const struct {
-    const char *theirs, *ours;
-} aliases[] = {{"float", "f32"},  {"float32", "f32"}, {"double", "f64"},    {"float64", "f64"},
-               {"half", "f16"},   {"float16", "f16"}, {"bfloat16", "bf16"}, {"int", "i32"},
-               {"int32", "i32"},  {"long", "i64"},    {"int64", "i64"},     {"int16", "i16"},
-               {"short", "i16"},  {"int8", "i8"},     {"uint8", "u8"},      {"uint16", "u16"},
-               {"uint32", "u32"}, {"uint64", "u64"},  {"boolean", "bool"}};
-
 static void unknown_type(Parser *p, const Token *token) {
-    const char *text = token->name->text, *meant = NULL;
+    const char *meant = habit(HABIT_TYPE, token->name);
     parser_next(p);
-    if (!diagnose(p->compiler, ERROR_UNKNOWN_TYPE, token_range(p, token), text)) return;
-    for (size_t i = 0; i < COUNT(aliases); i++)
-        if (strcmp(aliases[i].theirs, text) == 0) meant = aliases[i].ours;
+    if (!diagnose(p->compiler, ERROR_UNKNOWN_TYPE, token_range(p, token), token->name->text))
+        return;
     if (meant)
         diagnose_help(p->compiler, "it is called `%s` here", meant);
     else
@@ -479,6 +469,7 @@ static Statement *block(Parser *p, Range *end) {
         }
         mark_statement(p);
         uint32_t start = p->at;
+        const size_t errors = p->compiler->diagnostic_count;
         Statement *s = statement(p);
         s->range = range_since(p, start);
         *next = s;
@@ -487,6 +478,7 @@ static Statement *block(Parser *p, Range *end) {
             parser_kind(p) != TOKEN_END)
             parser_error(p, "the end of the line");
         if (p->panic) {
+            parser_suggest(p, start, errors);
             s->kind =
                 s->kind == STATEMENT_LET || s->kind == STATEMENT_RETURN ? s->kind : STATEMENT_ERROR;
             s->value = parse_error_node(p);
@@ -529,8 +521,11 @@ static void import_item(Parser *p, Item *item) {
     item->is_c = parser_is_word(p, p->at, "c");
     if (item->is_c) parser_next(p);
     Range path = token_range(p, &p->tokens.list[p->at]);
-    if (parser_expect(p, TOKEN_STRING, "the path in quotes"))
+    if (parser_take(p, TOKEN_STRING))
         item->path = (Range){path.file, path.begin + 1, path.end - 1};
+    else if (parser_error(p, "the path in quotes"))
+        diagnose_help(p->compiler,
+                      "as in `import \"std/norms\"`; functions of the language need none");
     bool has_name = parser_is_word(p, p->at, "as") && !p->tokens.list[p->at].newline;
     if (!p->panic && !item->is_c && has_name) {
         parser_next(p);
@@ -659,8 +654,8 @@ static Item *item(Parser *p) {
             const_item(p, it);
         else if (kind == TOKEN_FN)
             fn_item(p, it);
-        else
-            parser_error(p, "`step`, `fn`, `const` or `import`");
+        else if (parser_error(p, "`step`, `fn`, `const` or `import`"))
+            parser_suggest_item(p, start);
         if (p->at == start) parser_next(p);
         if (kind != TOKEN_IMPORT && kind != TOKEN_CONST && kind != TOKEN_FN) it = NULL;
     }

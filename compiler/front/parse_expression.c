@@ -164,6 +164,12 @@ static Node *literal(Parser *p, NodeKind kind, uint64_t bits) {
     return node;
 }
 
+/* `<<`, `>>`, `++`: the token here follows right behind another of its kind. */
+static bool doubled(const Parser *p, TokenKind kind) {
+    const Token *here = &p->tokens.list[p->at];
+    return p->at > 0 && here->kind == kind && here[-1].kind == kind && here[-1].end == here->begin;
+}
+
 static Node *primary(Parser *p) {
     const Token *token = &p->tokens.list[p->at];
     if (parser_begins_item(p, p->at)) { /* `step` alone is a name */
@@ -201,7 +207,14 @@ static Node *primary(Parser *p) {
         return parse_error_node(p);
     default:
         if (!parser_error(p, "an expression")) return parse_error_node(p);
-        if (token->kind == TOKEN_FLOOR_DIVIDE)
+        if (token->kind == TOKEN_DOT && token[1].kind == TOKEN_INTEGER)
+            diagnose_help(p->compiler, "a number begins with a digit: `0.5`");
+        else if (doubled(p, TOKEN_LESS) || doubled(p, TOKEN_GREATER))
+            diagnose_help(p->compiler, "bits are moved by `shift_left(a, count)` and "
+                                       "`shift_right(a, count)`");
+        else if (doubled(p, TOKEN_PLUS))
+            diagnose_help(p->compiler, "write `+= 1`");
+        else if (token->kind == TOKEN_FLOOR_DIVIDE)
             diagnose_help(p->compiler, "a comment begins with `#`; `//` divides and floors");
         else if (token->newline && token_info[token->kind].class == 'O')
             diagnose_help(p->compiler, "to go on from the line above, end that line with the `%s`",

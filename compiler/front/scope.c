@@ -67,34 +67,6 @@ const char *symbol_describe(const Symbol *symbol) {
     return words[symbol->kind];
 }
 
-const char *other_spelling(const Name *name) {
-    static const struct {
-        const char *theirs, *ours;
-    } spellings[] = {{"True", "true"},
-                     {"False", "false"},
-                     {"NaN", "nan"},
-                     {"NAN", "nan"},
-                     {"Inf", "inf"},
-                     {"INFINITY", "inf"},
-                     {"M_PI", "pi"},
-                     {"fabs", "abs"},
-                     {"maximum", "max"},
-                     {"minimum", "min"},
-                     {"fmax", "max"},
-                     {"fmin", "min"},
-                     {"power", "pow"},
-                     {"average", "mean"},
-                     {"float", "f32(x)"},
-                     {"int", "i32(x)"},
-                     {"len", "size(axis)"},
-                     {"arange", "index(axis)"},
-                     {"where", "if c then a else b"},
-                     {"select", "if c then a else b"}};
-    for (size_t i = 0; i < COUNT(spellings); i++)
-        if (strcmp(name->text, spellings[i].theirs) == 0) return spellings[i].ours;
-    return NULL;
-}
-
 /* Letters to add, drop, change or exchange to get from one word to the other. */
 static size_t distance(const Name *a, const Name *b) {
     size_t rows[3][WORD_MAX + 1], *before = rows[0], *above = rows[1], *row = rows[2];

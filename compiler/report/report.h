@@ -74,6 +74,10 @@ const char *report_sequence(ls_compilation *c, size_t number, const ls_explain_o
 void report_count_temporaries(Report *r);
 void report_temporaries(Report *r);
 
+/* font.c: of a text in points, at most. */
+typedef enum Face { FACE_PLAIN, FACE_BOLD, FACE_FIXED } Face;
+double report_text_width(const char *text, size_t size, Face face, double points);
+
 /* graph.c */
 void report_graph(Report *r);
 

@@ -2,7 +2,7 @@
  *
  * Whatever the bytes: no crash, no broken invariant; a module without errors or errors without a
  * module; diagnostics that lie in the text and print; IR that ir_check accepts; a layout that is
- * its own layout and means the same. */
+ * its own layout and means the same; an index for editors whose places lie in the text. */
 #include "front.h"
 
 #include <stdio.h>
@@ -70,6 +70,46 @@ static const char *check_layout(Compiler *compiler, const char *text, size_t siz
     return wrong;
 }
 
+static bool lies_in(const ls_index *index, ls_place place) {
+    return place.file < index->file_count && place.begin <= place.end &&
+           place.end <= index->files[place.file].size;
+}
+
+/* Places of the index lie in the text and are in order; all that it names can be described. */
+static const char *check_places(const char *text, size_t size) {
+    const ls_compile_options options = {.index = 1};
+    ls_compilation *compilation = NULL;
+    const ls_index *index = NULL;
+    const char *wrong = NULL;
+    ls_description description;
+    ls_place at;
+    ls_compile_text("input.step", text, size, &options, &compilation);
+    if (compilation && ls_compilation_index(compilation, &index) != LS_OK)
+        wrong = "a text has no index";
+    for (size_t i = 0; index && i < index->mention_count && !wrong; i++) {
+        const ls_mention *m = &index->mentions[i];
+        const ls_mention *before = i ? &index->mentions[i - 1] : NULL;
+        if (!lies_in(index, m->at) || m->definition >= index->definition_count)
+            wrong = "a mention lies outside of its text";
+        else if (before && before->at.file == m->at.file && before->at.begin > m->at.begin)
+            wrong = "mentions are not in order";
+    }
+    for (size_t i = 0; index && i < index->definition_count && !wrong; i++) {
+        const ls_definition *d = &index->definitions[i];
+        const bool builtin = d->kind == LS_NAME_BUILTIN;
+        if (!builtin && (!lies_in(index, d->at) || !lies_in(index, d->whole)))
+            wrong = "a definition lies outside of its text";
+        else if (ls_compilation_describe(compilation, i, 1, &description) != LS_OK)
+            wrong = "a definition cannot be described";
+    }
+    for (uint32_t offset = 0; index && offset <= size && !wrong; offset += 1 + (uint32_t)size / 50)
+        if (ls_compilation_value_at(compilation, 1, offset, &at, &description) != LS_OK ||
+            !lies_in(index, at))
+            wrong = "an expression lies outside of its text";
+    ls_compilation_destroy(compilation);
+    return wrong;
+}
+
 /* On through the whole compiler, to text: what the front end lets through is no surprise to anyone.
  */
 static const char *check_emission(const char *text, size_t size) {
@@ -108,5 +148,6 @@ const char *front_check(const uint8_t *data, size_t size) {
         wrong = problem;
     }
     arena_close(&compiler.arena);
+    if (!wrong) wrong = check_places((const char *)data, size);
     return wrong ? wrong : check_emission((const char *)data, size);
 }

@@ -9,6 +9,7 @@
 
 #include <lockstep/lockstep.h>
 #include <lockstep/compiler.h>
+#include <lockstep/index.h>
 
 static const char program[] =
     "step linreg[b, k](\n"
@@ -74,6 +75,30 @@ char *__wrap_strdup(const char *text) {
     return copy ? strcpy(copy, text) : NULL;
 }
 
+/* What editors ask, of good and wrong texts; asked again where memory ran out, it is all there. */
+static ls_status read_index(const char *text) {
+    const ls_compile_options options = {.index = 1};
+    ls_compilation *compilation = NULL;
+    const ls_index *index = NULL;
+    ls_description description;
+    ls_status status = ls_compile_text("linreg", text, strlen(text), &options, &compilation);
+    if (status == LS_OK || status == LS_ERROR_PROGRAM) {
+        ls_status asked = ls_compilation_index(compilation, &index);
+        if (asked == LS_ERROR_MEMORY && left < 0) { /* there is memory again */
+            if (ls_compilation_index(compilation, &index) != LS_OK) asked = LS_ERROR_INTERNAL;
+            size_t mentions = 0;
+            for (size_t i = 0; index && i < index->mention_count; i++)
+                mentions += index->definitions[index->mentions[i].definition].at.file == 1;
+            if (mentions < 4 || mentions > strlen(text) / 2) asked = LS_ERROR_INTERNAL;
+        }
+        for (size_t i = 0; asked == LS_OK && i < index->definition_count; i++)
+            asked = ls_compilation_describe(compilation, i, 1, &description);
+        if (asked != LS_OK) status = asked;
+    }
+    ls_compilation_destroy(compilation);
+    return status;
+}
+
 static ls_status compile_all(const char *text) {
     static const char *const forms[] = {"ir", "plan", "c", "cuda", "hip"};
     static const char *const sizes[] = {"b=256", "k=64"};
@@ -94,6 +119,10 @@ static ls_status compile_all(const char *text) {
     }
     if (compilation && !ls_compilation_message(compilation)) status = LS_ERROR_INTERNAL;
     ls_compilation_destroy(compilation);
+    if (status == LS_OK || status == LS_ERROR_PROGRAM) {
+        const ls_status index = read_index(text);
+        if (index != status) return index;
+    }
     if (status == LS_OK || status == LS_ERROR_PROGRAM) {
         char *formatted = NULL;
         const ls_status format = ls_format_text("linreg", text, strlen(text), &formatted);

@@ -112,6 +112,10 @@ if os.path.exists(os.path.join(config.lockstep_build, "sealed", "liblockstep.a")
     config.available_features.add("archives")  # the libraries as they are installed
 if os.path.exists(os.path.join(config.lockstep_build, "build.ninja")):
     config.available_features.add("ninja")  # the build can be asked for its commands
+if shutil.which("node"):
+    config.available_features.add("node")
+if shutil.which("nvim"):
+    config.available_features.add("neovim")  # a client of the language server
 if shutil.which("dpkg-deb"):
     config.available_features.add("dpkg")
 if config.lockstep_sanitizers:

@@ -188,6 +188,65 @@ static void own(void **state) {
     ls_monitor_destroy(monitor);
 }
 
+static uint64_t bytes_of(ls_monitor *monitor, const char *label) {
+    ls_process_label rows[80];
+    size_t count;
+    uint64_t bytes = 0;
+    EXPECT_OK(NULL, ls_monitor_labels(monitor, getpid(), rows, 80, &count));
+    for (size_t i = 0; i < count && i < 80; i++)
+        if (strcmp(rows[i].label, label) == 0) bytes += rows[i].bytes;
+    return bytes;
+}
+
+/* What the contexts of a process hold by label, read as another process would. */
+static void labels(void **state) {
+    (void)state;
+    enum { MIB = 1 << 20, MANY = 100 };
+    static const char long_name[] =
+        "a label of more than fifty-five bytes, of which the rest is not told";
+    ls_monitor *monitor;
+    ls_context *contexts[2];
+    ls_process_label rows[2];
+    void *weights[2], *gradients, *other, *many[MANY];
+    size_t count;
+    EXPECT_OK(NULL, ls_monitor_create("cpu", &monitor));
+    EXPECT_OK(NULL, ls_monitor_labels(monitor, getpid(), rows, 2, &count));
+    assert_int_equal(count, 0);
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(NULL, ls_context_create("cpu", NULL, &contexts[i]));
+        EXPECT_OK(contexts[i], ls_alloc_labeled(contexts[i], MIB, "weights", &weights[i]));
+    }
+    EXPECT_OK(contexts[0], ls_alloc_labeled(contexts[0], 3 * MIB, "gradients", &gradients));
+    EXPECT_OK(contexts[0], ls_alloc_labeled(contexts[0], 64, long_name, &other));
+    assert_int_equal(bytes_of(monitor, "weights"), 2 * MIB);
+    assert_int_equal(bytes_of(monitor, "gradients"), 3 * MIB);
+    assert_int_equal(bytes_of(monitor, "a label of more than fifty-five bytes, of which the res"),
+                     64);
+    EXPECT_OK(NULL, ls_monitor_labels(monitor, getpid(), rows, 2, &count));
+    assert_int_equal(count, 3);
+    ls_free(contexts[0], gradients);
+    assert_int_equal(bytes_of(monitor, "gradients"), 0);
+    for (int i = 0; i < MANY; i++) { /* more than a page has rows for */
+        char name[32];
+        snprintf(name, sizeof name, "many %d", i);
+        EXPECT_OK(contexts[1], ls_alloc_labeled(contexts[1], 64, name, &many[i]));
+    }
+    assert_int_equal(bytes_of(monitor, "many 0"), 64);
+    for (int i = 0; i < MANY; i++) ls_free(contexts[1], many[i]);
+    assert_int_equal(bytes_of(monitor, "many 0"), 0);
+    EXPECT_OK(NULL, ls_monitor_labels(monitor, 1 << 30, rows, 2, &count)); /* no such process */
+    assert_int_equal(count, 0);
+    EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_monitor_labels(monitor, 1, NULL, 3, &count),
+                   "labels is NULL");
+    for (int i = 0; i < 2; i++) {
+        ls_free(contexts[i], weights[i]);
+        if (i == 0) ls_free(contexts[0], other);
+        ls_context_destroy(contexts[i]);
+    }
+    assert_int_equal(bytes_of(monitor, "weights"), 0);
+    ls_monitor_destroy(monitor);
+}
+
 static void refusals(void **state) {
     (void)state;
     ls_monitor *monitor;
@@ -226,8 +285,9 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(limits), cmocka_unit_test(files),    cmocka_unit_test(processes),
-        cmocka_unit_test(own),    cmocka_unit_test(refusals), cmocka_unit_test(no_memory),
+        cmocka_unit_test(limits),    cmocka_unit_test(files),  cmocka_unit_test(processes),
+        cmocka_unit_test(own),       cmocka_unit_test(labels), cmocka_unit_test(refusals),
+        cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }

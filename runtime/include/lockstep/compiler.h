@@ -39,6 +39,9 @@ typedef struct ls_compile_options {
     size_t import_path_count;
     const ls_source *sources;
     size_t source_count;
+    /* 1: keeps what lockstep/index.h tells; every step is then lowered when it is first asked for,
+     * so that mistakes are known sooner */
+    int index;
 } ls_compile_options;
 
 typedef struct ls_note {

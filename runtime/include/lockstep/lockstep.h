@@ -589,6 +589,15 @@ typedef struct ls_process {
  * `processes`; *count receives how many there are. */
 ls_status ls_monitor_processes(ls_monitor *monitor, ls_process *processes, size_t capacity,
                                size_t *count);
+/* What the contexts of a process on devices of this kind hold, by label (ls_memory_labels, cut to
+ * 55 bytes), as far as the system lets this process look at that one; otherwise *count is 0. Up to
+ * `capacity`; *count receives how many there are. */
+typedef struct ls_process_label {
+    char label[56];
+    uint64_t bytes;
+} ls_process_label;
+ls_status ls_monitor_labels(ls_monitor *monitor, int64_t pid, ls_process_label *labels,
+                            size_t capacity, size_t *count);
 
 /* ---- devices ---- */
 typedef struct ls_device_info {

@@ -1,6 +1,7 @@
 """Runs `lockstep top` on a pseudo-terminal: what it draws stays within the window, it follows a new size, and however
 it ends the terminal is as it was.    top_terminal.py LOCKSTEP [--show]"""
 import fcntl
+import json
 import os
 import pty
 import re
@@ -174,6 +175,23 @@ show("plain", top)
 top.key("q")
 top.end()
 
+# What Lockstep's processes hold by label, from another process: its arrays come, and go when it ends.
+held = re.compile(r"^ +[\d.]+ [KMG]iB step scale: output y +[▁-█]+", re.M)
+run = subprocess.Popen([sys.argv[1], "run", os.path.join(os.path.dirname(os.path.abspath(__file__)), "scale.step"), "x=zeros(3000000)",
+                        "--repeat", "1000000000", "--device", "cpu"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+try:
+    top = Top(120, 60, "--interval", "0.2", "--device", "cpu")
+    top.read(lambda: held.search(top.screen.text()), "the memory of another process")
+    show("memory by label", top)
+    top.key("q")
+    top.end()
+    values = json.loads(subprocess.run([sys.argv[1], "top", "--device", "cpu", "--json"], capture_output=True, check=True).stdout)
+    labels = {row["label"]: row["bytes"] for row in values["devices"][0]["labels"]}
+    assert labels["step scale: output y"] >= 2 * 3000000, labels
+finally:
+    run.kill()
+    run.wait()
+
 # A GPU whose library is there, and one whose is not: stand-ins of the tests.
 build = os.path.join(os.path.dirname(sys.argv[1]), "tests")
 cuda = {"LOCKSTEP_CUDA": f"{build}/driver/stand_in_cuda.so", "LOCKSTEP_NVML": f"{build}/monitor/stand_in_nvml_new.so"}
@@ -185,6 +203,11 @@ if all(os.path.exists(path) for path in cuda.values()):
     assert re.search(r"cuda:0 .*\n.*utilisation +51 %", screen) and "301 of 701 W" in screen, screen
     assert re.search(r"cuda:1 .*\n.*utilisation +50 %", screen) and "300 of 700 W" in screen, screen
     assert "200.0 MB/s" in screen and "4000000" in screen, screen
+    spent = re.search(r"energy +(\d+) J spent +[▁-█]*([▁-█]{2})", screen)
+    assert spent and 0 < int(spent[1]) < 301 * LIMIT, screen
+    top.frames(3)
+    later = re.search(r"energy +(\d+) J spent", top.screen.text())
+    assert int(later[1]) > int(spent[1]), top.screen.text()
     top.key("q")
     top.end()
     top = Top(100, 12, "--interval", "0.1", **cuda)
