@@ -29,8 +29,8 @@ typedef struct Options {
     double rate, last, decay, clip, dropout, first_scale;
     /* these may change between a checkpoint and its resumption */
     const char *device, *blas, *comm, *save, *resume, *curve, *prompt;
-    long stop, report, evaluate, every, sample, ranks, hash;
-    double temperature;
+    long stop, report, evaluate, every, sample, ranks, hash, utilisation;
+    double temperature, seconds;
     uint64_t given; /* bit i: the command line has option i */
 } Options;
 /* What main returns when it is not 0. */
@@ -241,7 +241,7 @@ void model_refresh(Model *model);
 int64_t model_size(const Model *model); /* parameters in all */
 typedef enum PassKind { PASS_TRAINING, PASS_SLOT, PASS_VALIDATION, PASS_SAMPLING } PassKind;
 typedef struct PassInput {
-    Array text, start;      /* of sampling; the other kinds have their own */
+    Array text, start;      /* of sampling, and where the host fetches windows; else their own */
     const Array *gradients; /* of a slot: where they are added, */
     Array total, letters;   /* and the loss and how many characters it is of */
 } PassInput;
@@ -249,6 +249,9 @@ void pass_open(Model *model, PassKind kind, PassInput input, Pass *pass);
 void pass_close(Pass *pass);
 /* The last launch of a training step. */
 void model_update(Model *model, Tape *tape);
+/* The same in launches of its own for the norm, the loss scale and each tensor, which has a counter
+ * of steps. */
+void model_update_apart(Model *model, Array counters, Tape *tape);
 
 /* slots.c: a batch in slots, which the ranks share out, and the exchange between them. The states
  * of the optimizer are divided, too: each rank updates a part of all parameters (ZeRO-1). */
@@ -306,6 +309,10 @@ bool checkpoint_read(const char *path, Model *model, Checkpoint *checkpoint);
 bool file_replace(const char *path, bool (*write)(FILE *file, void *what), void *what);
 /* Whether that can begin; prints why not. To know before hours of training. */
 bool file_possible(const char *path);
+
+/* utilisation.c: how much of the device's time training uses, before and after what keeps the host
+ * out of its way is turned on piece by piece. */
+bool utilisation(Model *model);
 
 /* train.c: the loop, validation and samples. */
 bool train(Model *model, Checkpoint *checkpoint);

@@ -187,6 +187,34 @@ void model_refresh(Model *model) {
     run_once(model, &tape);
 }
 
+/* Some tensors, behind what measures the norm. */
+static void update_tensors(Model *model, Tape *tape, size_t first, size_t count, Array counter) {
+    Parameters *all = &model->parameters;
+    State *state = &model->state;
+    const Argument arguments[] = {
+        LIST("p", &all->values[first], count),
+        LIST("m", &all->first[first], count),
+        LIST("v", &all->second[first], count),
+        LIST("g", &all->gradients[first], count),
+        BIND("decay", model_numbers(model, &all->decay[first], count)),
+        VALUE("ones", 1),
+        BIND("count", counter),
+        BIND("scale", state->scale),
+        BIND("lr", state->rate),
+        BIND("length", state->norm),
+        VALUE("limit", model->options->clip),
+        LIST("w", &all->working[first], count), /* left out: nobody wants another copy in f32 */
+    };
+    tape_step(model->machine, model->machine->training, tape, "update_tensors", arguments,
+              COUNT(arguments) - (model->type == LS_F32));
+}
+
+static void rescale(Model *model, Tape *tape) {
+    State *state = &model->state;
+    STEP(model->machine, model->machine->training, tape, "rescale", BIND("length", state->norm),
+         BIND("scale", state->scale), BIND("good", state->good), BIND("skipped", state->skipped));
+}
+
 void model_update(Model *model, Tape *tape) {
     Parameters *all = &model->parameters;
     const Options *o = model->options;
@@ -213,6 +241,28 @@ void model_update(Model *model, Tape *tape) {
     };
     tape_step(model->machine, model->machine->training, tape, "update", arguments,
               COUNT(arguments) - (model->type == LS_F32));
+}
+
+void model_update_apart(Model *model, Array counters, Tape *tape) {
+    Machine *machine = model->machine;
+    Parameters *all = &model->parameters;
+    const Options *o = model->options;
+    State *state = &model->state;
+    const Array square = machine_array(machine, LS_F32, 0, NULL);
+    ls_program *program = machine->training;
+    for (size_t i = 0; i < all->count; i++)
+        STEP(machine, program, tape, "add_square", LIST("g", &all->gradients[i], 1),
+             BIND("square", square));
+    STEP(machine, program, tape, "measure_square", BIND("square", square),
+         BIND("count", state->count), BIND("scale", state->scale), BIND("lr", state->rate),
+         BIND("length", state->norm), VALUE("peak", o->rate), VALUE("last", o->last),
+         VALUE("warm", (double)o->warm), VALUE("total", (double)o->steps));
+    for (size_t i = 0; i < all->count; i++) {
+        Array counter = state->count; /* each launch counts for itself */
+        if (i > 0) counter = array_as(array_slice(counters, (int64_t)i, 1), 0, NULL);
+        update_tensors(model, tape, i, 1, counter);
+    }
+    rescale(model, tape);
 }
 
 /* ---- a pass ---- */
@@ -492,7 +542,7 @@ static void backward(Builder *k, Pass *pass, Array dlogits) {
 /* Which windows of the text, before the forward pass. */
 static void draw(Builder *k, PassKind kind, Pass *pass) {
     const Model *model = k->model;
-    if (kind == PASS_SAMPLING) return;
+    if (pass->text.data) return; /* where they lie was given */
     pass->start = ARRAY(k->machine, LS_I64, k->b);
     pass->text = kind == PASS_VALIDATION ? model->validation_text : model->training_text;
     if (kind != PASS_VALIDATION)

@@ -59,6 +59,10 @@ static const Row rows[] = {
      TEXT, false, FIELD(comm), 0, 0, NULL},
     {"hash", "", "print a hash of weights, moments and losses at the end", FLAG, false, FIELD(hash),
      0, 1, "0"},
+    {"utilisation", "",
+     "train five times for --seconds, with ever less on the host's way, and print a table", FLAG,
+     false, FIELD(utilisation), 0, 1, "0"},
+    {"seconds", "X", "of each row of --utilisation", REAL, false, FIELD(seconds), 0.01, 3600, "3"},
     {"text", "FILE", "what to learn", TEXT, false, FIELD(text), 0, 0, CHARLM_TEXT},
     {"device", "DEVICE", "auto, cpu, cuda[:i] or hip[:i]", TEXT, false, FIELD(device), 0, 0, NULL},
     {"blas", "FILE", "library for the products, or none for loops of our own", TEXT, false,
@@ -239,6 +243,11 @@ bool options_agree(const Options *options) {
         return fail("--slots %ld does not divide --batch %ld, the windows that are divided among "
                     "them",
                     options->slots, options->batch);
+    if (options->utilisation && (options->save || options->resume || options->curve))
+        return fail("--utilisation trains to measure: leave out --save, --resume and --curve");
+    if (options->utilisation && options->slots)
+        return fail("--utilisation measures one process without slots: leave out --ranks and "
+                    "--slots");
     if (options->every > 0 && !options->save)
         return fail("--every says when to write a checkpoint, but --save does not say where");
     return true;
