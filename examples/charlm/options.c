@@ -53,6 +53,8 @@ static const Row rows[] = {
     {"checkpoint", "WHAT",
      "activations that are computed again: none, those of layers, all but few (less memory)", TEXT,
      false, FIELD(checkpoint), 0, 0, "none"},
+    {"offload", "", "keep the optimizer's moments in the host's memory; parts come in turn", FLAG,
+     false, FIELD(offload), 0, 1, "0"},
     {"ranks", "N", "processes that train together; turns on --slots 8 (or mpirun, torchrun)", WHOLE,
      false, FIELD(ranks), 0, 240, "0"},
     {"comm", "ENGINE", "shm or mpi: how the ranks exchange; as the launcher suggests if left out",
@@ -248,6 +250,11 @@ bool options_agree(const Options *options) {
     if (options->utilisation && options->slots)
         return fail("--utilisation measures one process without slots: leave out --ranks and "
                     "--slots");
+    if (options->offload && options->slots)
+        return fail("--offload is for one process without slots; --ranks divides the moments "
+                    "among the ranks");
+    if (options->offload && options->utilisation)
+        return fail("--utilisation measures without --offload: leave one out");
     if (options->every > 0 && !options->save)
         return fail("--every says when to write a checkpoint, but --save does not say where");
     return true;
