@@ -114,12 +114,6 @@ ls_status ls_synchronize(ls_context *context) {
     return status == LS_OK ? comm_failure(context) : status;
 }
 
-struct ls_event {
-    ls_context *context;
-    void *handle;
-    bool recorded;
-};
-
 ls_status ls_event_create(ls_context *context, ls_event **event) {
     if (event) *event = NULL;
     if (!context || !event)
@@ -164,6 +158,14 @@ ls_status ls_event_elapsed(ls_event *start, ls_event *end, double *milliseconds)
                          start->recorded ? "end" : "start");
     return context->driver->event_elapsed(context->device, start->handle, end->handle,
                                           milliseconds);
+}
+
+ls_status ls_event_wait(ls_event *event) {
+    if (!event) return error_set(NULL, LS_ERROR_ARGUMENT, "ls_event_wait: event is NULL");
+    ls_context *context = event->context;
+    ls_status status = context_not_capturing(context, "ls_event_wait");
+    if (status != LS_OK || !event->recorded) return status;
+    return context->driver->stream_wait(context->device, NULL, event->handle);
 }
 
 void ls_event_destroy(ls_event *event) {

@@ -46,8 +46,10 @@ ls_status copy_bytes(ls_context *context, const CopyRun *run) {
     Device *device = context->device;
     const ProfileSpan span = profile_open(context, run->stream);
     ls_status status;
-    if (run->stream)
-        status = driver->stream_copy(device, run->stream, run->to, run->from, run->bytes);
+    if (run->stream && run->way == COPY_IN)
+        status = driver->stream_copy_in(device, run->stream, run->to, run->from, run->bytes);
+    else if (run->stream)
+        status = driver->stream_copy_out(device, run->stream, run->to, run->from, run->bytes);
     else if (run->way == COPY_IN)
         status = driver->copy_in(device, run->to, run->from, run->bytes);
     else if (run->way == COPY_OUT)

@@ -566,7 +566,8 @@ static void gpu_event_destroy(Device *device, void *event) {
         .pinned_release = gpu_pinned_release, \
         .stream_create = gpu_stream_create, \
         .stream_destroy = gpu_stream_destroy, \
-        .stream_copy = gpu_stream_copy, \
+        .stream_copy_in = gpu_stream_copy_in, \
+        .stream_copy_out = gpu_stream_copy_out, \
         .copy_within = gpu_copy_within, \
         .stream_record = gpu_stream_record, \
         .stream_wait = gpu_stream_wait, \

@@ -282,7 +282,10 @@ ls_status gpu_pinned_allocate(Device *device, size_t bytes, void **pointer);
 void gpu_pinned_release(Device *device, void *pointer);
 ls_status gpu_stream_create(Device *device, void **stream);
 void gpu_stream_destroy(Device *device, void *stream);
-ls_status gpu_stream_copy(Device *device, void *stream, void *to, const void *from, size_t bytes);
+ls_status gpu_stream_copy_in(Device *device, void *stream, void *to, const void *from,
+                             size_t bytes);
+ls_status gpu_stream_copy_out(Device *device, void *stream, void *to, const void *from,
+                              size_t bytes);
 ls_status gpu_copy_within(Device *device, void *to, const void *from, size_t bytes);
 ls_status gpu_stream_record(Device *device, void *stream, void *event);
 ls_status gpu_stream_wait(Device *device, void *stream, void *event);

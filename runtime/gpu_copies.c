@@ -28,9 +28,17 @@ void gpu_stream_destroy(Device *device, void *stream) {
     gpu_take_down(gpu, gpu->library.calls.stream_destroy, stream);
 }
 
-ls_status gpu_stream_copy(Device *device, void *stream, void *to, const void *from, size_t bytes) {
+ls_status gpu_stream_copy_in(Device *device, void *stream, void *to, const void *from,
+                             size_t bytes) {
     Gpu *gpu = (Gpu *)device;
     WITH(gpu, TRY(gpu, "copying to the device", copy_in, to, (void *)(uintptr_t)from, bytes,
+                  stream ? stream : gpu->stream));
+}
+
+ls_status gpu_stream_copy_out(Device *device, void *stream, void *to, const void *from,
+                              size_t bytes) {
+    Gpu *gpu = (Gpu *)device;
+    WITH(gpu, TRY(gpu, "copying from the device", copy_out, to, (void *)(uintptr_t)from, bytes,
                   stream ? stream : gpu->stream));
 }
 

@@ -190,15 +190,17 @@ struct Driver {
     ls_status (*event_record)(Device *device, void *event);
     ls_status (*event_elapsed)(Device *device, void *start, void *end, double *milliseconds);
     void (*event_destroy)(Device *device, void *event);
-    /* Copies that overlap with launches: on a stream of their own, from memory of the host that the
-     * device reaches directly. A NULL stream is the context's. None of it in a capture. */
+    /* Copies that overlap with launches: on a stream of their own, from or to memory of the host
+     * that the device reaches directly. A NULL stream is the context's. None of it in a capture. */
     ls_status (*pinned_allocate)(Device *device, size_t bytes,
                                  void **pointer); /* 256-byte aligned */
     void (*pinned_release)(Device *device, void *pointer);
     ls_status (*stream_create)(Device *device, void **stream);
     void (*stream_destroy)(Device *device, void *stream);
-    ls_status (*stream_copy)(Device *device, void *stream, void *to, const void *from,
-                             size_t bytes); /* from the host */
+    ls_status (*stream_copy_in)(Device *device, void *stream, void *to, const void *from,
+                                size_t bytes);
+    ls_status (*stream_copy_out)(Device *device, void *stream, void *to, const void *from,
+                                 size_t bytes);
     ls_status (*copy_within)(Device *device, void *to, const void *from, size_t bytes);
     ls_status (*stream_record)(Device *device, void *stream, void *event);
     ls_status (*stream_wait)(Device *device, void *stream, void *event); /* the host does not */
@@ -363,6 +365,12 @@ void context_settle(ls_context *context);
 void ahead_close(ls_context *context); /* ahead.c: drops what was built ahead of time */
 /* comm/comm.c: the failure of an operation that a graph ran, of any of its communicators. */
 ls_status comm_failure(ls_context *context);
+
+struct ls_event {
+    ls_context *context;
+    void *handle;
+    bool recorded;
+};
 
 /* program.c */
 enum { KNOWN_MAX = 4 };
@@ -693,7 +701,7 @@ bool layout_distinct(
 bool layout_disjoint(const Layout *a, const Layout *b); /* likewise for two arrays */
 
 /* copy.c: a run of bytes, counted with the context and the step that it is for, timed where a
- * profile is taken. A NULL stream is the context's; on another only from the host. */
+ * profile is taken. A NULL stream is the context's; on another only from or to the host. */
 typedef enum CopyWay { COPY_IN, COPY_OUT, COPY_WITHIN } CopyWay;
 typedef struct CopyRun {
     CopyWay way;

@@ -72,13 +72,13 @@ LS_FN f32 ls_power_of_four(f32 h, f32 biased) {
 }
 LS_FN f32 ls_exp_lite_f32(f32 x) {
     x = x > 89.0f ? 89.0f : x;
-    x = x < -104.5f ? -104.5f : x;
+    x = x < -176.0f ? -176.0f : x;
     f32 t = ls_fma_f32(x, 0x1.715476p-1f, 12583039.0f);
     return ls_power_of_four(ls_fma_f32(x, 0x1.715476p-1f, 12583039.0f - t), t);
 }
 LS_FN f32 ls_exp2_lite_f32(f32 x) {
     x = x > 129.0f ? 129.0f : x;
-    x = x < -151.0f ? -151.0f : x;
+    x = x < -254.0f ? -254.0f : x;
     f32 t = ls_fma_f32(x, 0.5f, 12583039.0f);
     return ls_power_of_four(ls_fma_f32(x, 0.5f, 12583039.0f - t), t);
 }

@@ -29,8 +29,8 @@ typedef struct Options {
     double rate, last, decay, clip, dropout, first_scale;
     /* these may change between a checkpoint and its resumption */
     const char *device, *blas, *comm, *save, *resume, *curve, *prompt;
-    long stop, report, evaluate, every, sample, ranks, hash;
-    double temperature;
+    long stop, report, evaluate, every, sample, ranks, hash, utilisation, offload;
+    double temperature, seconds;
     uint64_t given; /* bit i: the command line has option i */
 } Options;
 /* What main returns when it is not 0. */
@@ -131,7 +131,8 @@ void machine_told(Machine *machine);
 bool machine_check(Machine *machine, ls_status status, const char *what);
 
 typedef struct Array {
-    void *data; /* NULL: not given */
+    void *data;   /* NULL: not given */
+    bool on_host; /* in memory of the host, for array_read and array_write only */
     ls_type type;
     uint32_t rank;
     int64_t shape[4];
@@ -211,6 +212,7 @@ typedef struct Parameters {
     float *decay, *spread, *middle; /* one per parameter */
 } Parameters;
 typedef struct Slots Slots;
+typedef struct Offload Offload;
 typedef struct Model {
     Machine *machine;
     const Options *options;
@@ -218,6 +220,7 @@ typedef struct Model {
     ls_type type; /* of activations */
     int64_t letters, hidden;
     Slots *slots;       /* with --slots, else NULL */
+    Offload *offload;   /* with --offload where the device has memory of its own, else NULL */
     bool whole_moments; /* this rank has memory for all moments; else `first`, `second` lack data */
     Parameters parameters;
     State state;
@@ -241,7 +244,7 @@ void model_refresh(Model *model);
 int64_t model_size(const Model *model); /* parameters in all */
 typedef enum PassKind { PASS_TRAINING, PASS_SLOT, PASS_VALIDATION, PASS_SAMPLING } PassKind;
 typedef struct PassInput {
-    Array text, start;      /* of sampling; the other kinds have their own */
+    Array text, start;      /* of sampling, and where the host fetches windows; else their own */
     const Array *gradients; /* of a slot: where they are added, */
     Array total, letters;   /* and the loss and how many characters it is of */
 } PassInput;
@@ -249,6 +252,15 @@ void pass_open(Model *model, PassKind kind, PassInput input, Pass *pass);
 void pass_close(Pass *pass);
 /* The last launch of a training step. */
 void model_update(Model *model, Tape *tape);
+/* Its three parts: the norm and the rate; some tensors, whose moments and counter of steps are
+ * given; and the next loss scale. */
+void model_measure(Model *model, Tape *tape);
+void model_update_tensors(Model *model, Tape *tape, size_t first, size_t count, const Array *m,
+                          const Array *v, Array counter);
+void model_rescale(Model *model, Tape *tape);
+/* The same in launches of its own for the norm, the loss scale and each tensor, which has a counter
+ * of steps. */
+void model_update_apart(Model *model, Array counters, Tape *tape);
 
 /* slots.c: a batch in slots, which the ranks share out, and the exchange between them. The states
  * of the optimizer are divided, too: each rank updates a part of all parameters (ZeRO-1). */
@@ -276,6 +288,19 @@ void routine_add(Machine *machine, Routine *routine, const Tape *tape);
 void routine_open(Machine *machine, Routine *routine); /* after all were added */
 bool routine_run(Machine *machine, const Routine *routine, int64_t repeats);
 void routine_close(Routine *routine);
+
+/* offload.c: the moments in memory of the host, which come to the device part by part while it
+ * works, and go back. */
+bool offload_open(Model *model);
+/* After the weights are there, or the checkpoint is read. */
+void offload_begin(Model *model);
+/* Adds what comes before the update of the parts; */
+void offload_fill(Model *model, Routine *routine);
+/* runs that and them: a training step. */
+bool offload_step(Model *model, const Routine *routine);
+void offload_wait(Model *model); /* until the moments lie on the host */
+void offload_describe(const Model *model);
+void offload_close(Offload *offload);
 
 /* history.c: the losses so far, and their picture. */
 typedef struct Point {
@@ -306,6 +331,10 @@ bool checkpoint_read(const char *path, Model *model, Checkpoint *checkpoint);
 bool file_replace(const char *path, bool (*write)(FILE *file, void *what), void *what);
 /* Whether that can begin; prints why not. To know before hours of training. */
 bool file_possible(const char *path);
+
+/* utilisation.c: how much of the device's time training uses, before and after what keeps the host
+ * out of its way is turned on piece by piece. */
+bool utilisation(Model *model);
 
 /* train.c: the loop, validation and samples. */
 bool train(Model *model, Checkpoint *checkpoint);

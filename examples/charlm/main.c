@@ -31,7 +31,9 @@ static bool work(const Options *options, const Text *text, Machine *machine, Mod
     if (!model_open(model, machine, options, text)) return false;
     if (!options->resume) model_initialise(model);
     if (options->resume && !checkpoint_read(options->resume, model, checkpoint)) return false;
-    if (machine->failed || !train(model, checkpoint)) return false;
+    if (machine->failed) return false;
+    if (options->utilisation) return utilisation(model);
+    if (!train(model, checkpoint)) return false;
     return options->sample == 0 || ls_comm_rank(machine->comm) > 0 || sample(model);
 }
 

@@ -108,9 +108,10 @@ bool model_open(Model *model, Machine *machine, const Options *options, const Te
                   : strcmp(options->type, "f16") == 0 ? LS_F16
                                                       : LS_BF16;
     model->letters = text->count;
-    model->whole_moments =
-        ls_comm_size(machine->comm) == 1 ||
-        (ls_comm_rank(machine->comm) == 0 && (options->save || options->resume || options->hash));
+    const bool offloads = options->offload && !ls_context_shares_memory(machine->context);
+    model->whole_moments = (ls_comm_size(machine->comm) == 1 && !offloads) ||
+                           (ls_comm_rank(machine->comm) == 0 && !offloads &&
+                            (options->save || options->resume || options->hash));
     model->hidden = (options->channels * 8 / 3 + 31) / 32 * 32;
     if (!allocate_lists(&model->parameters,
                         (size_t)(FIRST_LAYER + options->layers * PER_LAYER + AT_END)))
@@ -133,11 +134,13 @@ bool model_open(Model *model, Machine *machine, const Options *options, const Te
     array_write(machine, model->training_text, text->letters);
     array_write(machine, model->validation_text, text->letters + training);
     if (options->slots && !machine->failed) return slots_open(model);
+    if (offloads && !machine->failed) return offload_open(model);
     return !machine->failed;
 }
 
 void model_close(Model *model) {
     slots_close(model->slots);
+    offload_close(model->offload);
     Parameters *all = &model->parameters;
     void *const lists[] = {all->values, all->first, all->second, all->gradients, all->working,
                            all->names,  all->decay, all->spread, all->middle};
@@ -187,6 +190,45 @@ void model_refresh(Model *model) {
     run_once(model, &tape);
 }
 
+void model_update_tensors(Model *model, Tape *tape, size_t first, size_t count, const Array *m,
+                          const Array *v, Array counter) {
+    Parameters *all = &model->parameters;
+    State *state = &model->state;
+    const Argument arguments[] = {
+        LIST("p", &all->values[first], count),
+        LIST("m", m, count),
+        LIST("v", v, count),
+        LIST("g", &all->gradients[first], count),
+        BIND("decay", model_numbers(model, &all->decay[first], count)),
+        VALUE("ones", 1),
+        BIND("count", counter),
+        BIND("scale", state->scale),
+        BIND("lr", state->rate),
+        BIND("length", state->norm),
+        VALUE("limit", model->options->clip),
+        LIST("w", &all->working[first], count), /* left out: nobody wants another copy in f32 */
+    };
+    tape_step(model->machine, model->machine->training, tape, "update_tensors", arguments,
+              COUNT(arguments) - (model->type == LS_F32));
+}
+
+void model_rescale(Model *model, Tape *tape) {
+    State *state = &model->state;
+    STEP(model->machine, model->machine->training, tape, "rescale", BIND("length", state->norm),
+         BIND("scale", state->scale), BIND("good", state->good), BIND("skipped", state->skipped));
+}
+
+void model_measure(Model *model, Tape *tape) {
+    Parameters *all = &model->parameters;
+    const Options *o = model->options;
+    State *state = &model->state;
+    STEP(model->machine, model->machine->training, tape, "measure",
+         LIST("g", all->gradients, all->count), BIND("count", state->count),
+         BIND("scale", state->scale), BIND("lr", state->rate), BIND("length", state->norm),
+         VALUE("peak", o->rate), VALUE("last", o->last), VALUE("warm", (double)o->warm),
+         VALUE("total", (double)o->steps));
+}
+
 void model_update(Model *model, Tape *tape) {
     Parameters *all = &model->parameters;
     const Options *o = model->options;
@@ -213,6 +255,28 @@ void model_update(Model *model, Tape *tape) {
     };
     tape_step(model->machine, model->machine->training, tape, "update", arguments,
               COUNT(arguments) - (model->type == LS_F32));
+}
+
+void model_update_apart(Model *model, Array counters, Tape *tape) {
+    Machine *machine = model->machine;
+    Parameters *all = &model->parameters;
+    const Options *o = model->options;
+    State *state = &model->state;
+    const Array square = machine_array(machine, LS_F32, 0, NULL);
+    ls_program *program = machine->training;
+    for (size_t i = 0; i < all->count; i++)
+        STEP(machine, program, tape, "add_square", LIST("g", &all->gradients[i], 1),
+             BIND("square", square));
+    STEP(machine, program, tape, "measure_square", BIND("square", square),
+         BIND("count", state->count), BIND("scale", state->scale), BIND("lr", state->rate),
+         BIND("length", state->norm), VALUE("peak", o->rate), VALUE("last", o->last),
+         VALUE("warm", (double)o->warm), VALUE("total", (double)o->steps));
+    for (size_t i = 0; i < all->count; i++) {
+        Array counter = state->count; /* each launch counts for itself */
+        if (i > 0) counter = array_as(array_slice(counters, (int64_t)i, 1), 0, NULL);
+        model_update_tensors(model, tape, i, 1, &all->first[i], &all->second[i], counter);
+    }
+    model_rescale(model, tape);
 }
 
 /* ---- a pass ---- */
@@ -492,7 +556,7 @@ static void backward(Builder *k, Pass *pass, Array dlogits) {
 /* Which windows of the text, before the forward pass. */
 static void draw(Builder *k, PassKind kind, Pass *pass) {
     const Model *model = k->model;
-    if (kind == PASS_SAMPLING) return;
+    if (pass->text.data) return; /* where they lie was given */
     pass->start = ARRAY(k->machine, LS_I64, k->b);
     pass->text = kind == PASS_VALIDATION ? model->validation_text : model->training_text;
     if (kind != PASS_VALIDATION)

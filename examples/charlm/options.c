@@ -53,12 +53,18 @@ static const Row rows[] = {
     {"checkpoint", "WHAT",
      "activations that are computed again: none, those of layers, all but few (less memory)", TEXT,
      false, FIELD(checkpoint), 0, 0, "none"},
+    {"offload", "", "keep the optimizer's moments in the host's memory; parts come in turn", FLAG,
+     false, FIELD(offload), 0, 1, "0"},
     {"ranks", "N", "processes that train together; turns on --slots 8 (or mpirun, torchrun)", WHOLE,
      false, FIELD(ranks), 0, 240, "0"},
     {"comm", "ENGINE", "shm or mpi: how the ranks exchange; as the launcher suggests if left out",
      TEXT, false, FIELD(comm), 0, 0, NULL},
     {"hash", "", "print a hash of weights, moments and losses at the end", FLAG, false, FIELD(hash),
      0, 1, "0"},
+    {"utilisation", "",
+     "train five times for --seconds, with ever less on the host's way, and print a table", FLAG,
+     false, FIELD(utilisation), 0, 1, "0"},
+    {"seconds", "X", "of each row of --utilisation", REAL, false, FIELD(seconds), 0.01, 3600, "3"},
     {"text", "FILE", "what to learn", TEXT, false, FIELD(text), 0, 0, CHARLM_TEXT},
     {"device", "DEVICE", "auto, cpu, cuda[:i] or hip[:i]", TEXT, false, FIELD(device), 0, 0, NULL},
     {"blas", "FILE", "library for the products, or none for loops of our own", TEXT, false,
@@ -239,6 +245,16 @@ bool options_agree(const Options *options) {
         return fail("--slots %ld does not divide --batch %ld, the windows that are divided among "
                     "them",
                     options->slots, options->batch);
+    if (options->utilisation && (options->save || options->resume || options->curve))
+        return fail("--utilisation trains to measure: leave out --save, --resume and --curve");
+    if (options->utilisation && options->slots)
+        return fail("--utilisation measures one process without slots: leave out --ranks and "
+                    "--slots");
+    if (options->offload && options->slots)
+        return fail("--offload is for one process without slots; --ranks divides the moments "
+                    "among the ranks");
+    if (options->offload && options->utilisation)
+        return fail("--utilisation measures without --offload: leave one out");
     if (options->every > 0 && !options->save)
         return fail("--every says when to write a checkpoint, but --save does not say where");
     return true;

@@ -72,14 +72,19 @@ static bool open_trainer(Trainer *trainer) {
         trainer->training.batches = model->state.batches;
     } else {
         pass_open(model, PASS_TRAINING, (PassInput){.gradients = NULL}, &trainer->training);
-        model_update(model, &trainer->update);
         for (long i = 0; i < o->micro; i++)
             routine_add(machine, &trainer->step, &trainer->training.tape);
-        routine_add(machine, &trainer->step, &trainer->update);
+        if (model->offload) {
+            offload_fill(model, &trainer->step);
+        } else {
+            model_update(model, &trainer->update);
+            routine_add(machine, &trainer->step, &trainer->update);
+        }
     }
     routine_open(machine, &trainer->step);
     routine_open(machine, &trainer->evaluation);
     slots_begin(model);
+    offload_begin(model);
     return !machine->failed;
 }
 
@@ -123,6 +128,7 @@ static void introduce(const Trainer *trainer) {
     printf("memory   %.1f MiB of arrays; --checkpoint %s\n",
            (double)model->machine->bytes / 1048576, o->checkpoint);
     if (model->slots) slots_describe(model);
+    if (o->offload) offload_describe(model);
     printf("unigram entropy of the text: %.3f nats per character\n\n", model->text->entropy);
     printf("   step    loss     val       rate   norm     scale   char/s    time\n");
 }
@@ -150,6 +156,7 @@ static bool reports(const Trainer *trainer) {
 static bool save(const Trainer *trainer) {
     const Options *o = trainer->model->options;
     slots_gather_moments(trainer->model);
+    offload_wait(trainer->model);
     if (!reports(trainer)) return !trainer->model->machine->failed;
     if (!checkpoint_write(o->save, trainer->model, trainer->checkpoint)) return false;
     printf("saved    %s after step %lld\n", o->save, (long long)trainer->checkpoint->step);
@@ -191,11 +198,36 @@ static bool look(Trainer *trainer, bool last, double *since, int64_t *steps) {
     return fail("the loss is not finite any more: try a smaller --rate");
 }
 
-/* Between host and device so far: what a step that is trained again and again has none of. */
-static uint64_t copies(const Machine *machine) {
-    ls_copy_statistics copies;
-    ls_copy_stats(machine->context, &copies);
-    return copies.to_device + copies.from_device;
+/* Between host and device, of the steps but the first, in which arrays come to the device: what a
+ * step that is trained again and again has none of, but for --offload. */
+typedef struct Copied {
+    uint64_t calls, to_device, from_device; /* and bytes */
+    int64_t steps;
+} Copied;
+
+static void add_copies(const Machine *machine, const ls_copy_statistics *before, Copied *copied) {
+    ls_copy_statistics after;
+    ls_copy_stats(machine->context, &after);
+    copied->calls += after.to_device + after.from_device - before->to_device - before->from_device;
+    copied->to_device += after.to_device_bytes - before->to_device_bytes;
+    copied->from_device += after.from_device_bytes - before->from_device_bytes;
+    copied->steps++;
+}
+
+static void print_copies(const Trainer *trainer, const Copied *copied) {
+    const uint64_t steps = (uint64_t)copied->steps;
+    if (trainer->model->offload && steps)
+        printf("offload: %" PRIu64 " copies a step, %" PRIu64 " bytes to the device and %" PRIu64
+               " back\n",
+               copied->calls / steps, copied->to_device / steps, copied->from_device / steps);
+    else if (copied->calls && ls_comm_size(trainer->model->machine->comm) == 1)
+        printf("%" PRIu64 " copies between host and device within the steps\n", copied->calls);
+}
+
+static bool train_once(Trainer *trainer) {
+    Model *model = trainer->model;
+    if (model->offload) return offload_step(model, &trainer->step);
+    return routine_run(model->machine, &trainer->step, 1);
 }
 
 static bool run(Trainer *trainer) {
@@ -211,12 +243,13 @@ static bool run(Trainer *trainer) {
     }
     double since = seconds();
     int64_t steps = 0;
-    const int64_t begun = checkpoint->step; /* in the first step, arrays come to the device */
-    uint64_t copied = 0;
+    const int64_t begun = checkpoint->step;
+    Copied copied = {0, 0, 0, 0};
     while (checkpoint->step < end && !slots_agree(trainer->model, interrupted)) {
-        const uint64_t before = copies(machine);
-        if (!routine_run(machine, &trainer->step, 1)) return false;
-        if (checkpoint->step > begun) copied += copies(machine) - before;
+        ls_copy_statistics before;
+        ls_copy_stats(machine->context, &before);
+        if (!train_once(trainer)) return false;
+        if (checkpoint->step > begun) add_copies(machine, &before, &copied);
         checkpoint->step++;
         steps++;
         if (!look(trainer, checkpoint->step == o->steps, &since, &steps)) return false;
@@ -226,8 +259,7 @@ static bool run(Trainer *trainer) {
     }
     int64_t skipped = 0;
     array_read(machine, trainer->model->state.skipped, &skipped);
-    if (copied && ls_comm_size(machine->comm) == 1)
-        printf("%" PRIu64 " copies between host and device within the steps\n", copied);
+    print_copies(trainer, &copied);
     if (interrupted) printf("interrupted after step %lld\n", (long long)checkpoint->step);
     if (skipped > 0)
         printf("%lld steps overflowed and changed the loss scale only\n", (long long)skipped);
@@ -250,6 +282,7 @@ static void conclude(const Trainer *trainer) {
 static bool print_hash(const Trainer *trainer) {
     uint64_t hash;
     slots_gather_moments(trainer->model);
+    offload_wait(trainer->model);
     if (!reports(trainer)) return !trainer->model->machine->failed;
     if (!checkpoint_hash(trainer->model, trainer->checkpoint, &hash)) return false;
     printf("hash %016" PRIx64 "\n", hash);

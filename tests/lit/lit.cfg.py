@@ -3,7 +3,7 @@
 #   %plan_tool  the same for plans
 #   %nest_tool  reads, checks and prints nests
 #   %root       the source tree      FileCheck, not: LLVM's
-#   %charlm, %grpo, %linreg_shuffled, %embed_c   examples    %devices  the emulated devices' folder
+#   %charlm, %grpo, %linreg_shuffled, %embed_c, %minigpt   examples    %devices  the emulated devices' folder
 import ctypes.util
 import glob
 import os
@@ -66,6 +66,7 @@ config.substitutions += [
     ("%linreg_shuffled", escaped(os.path.join(config.lockstep_build, "examples", "linreg", "shuffled"))),
     ("%charlm", escaped(os.path.join(config.lockstep_build, "examples", "charlm", "charlm"))),
     ("%grpo", escaped(os.path.join(config.lockstep_build, "examples", "grpo", "grpo"))),
+    ("%minigpt", escaped(os.path.join(config.lockstep_build, "examples", "llmc", "minigpt"))),
     ("%embed_c", escaped(os.path.join(config.lockstep_build, "examples", "embed_c", "embed_c"))),
     ("%devices", escaped(os.path.join(config.lockstep_build, "tests", "simt"))),
     ("%ir_tool", escaped(built_tool("ir_tool"))),

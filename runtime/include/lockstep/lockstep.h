@@ -501,7 +501,40 @@ ls_status ls_event_create(ls_context *context, ls_event **event);
 ls_status ls_event_record(ls_event *event);
 /* waits for `end` */
 ls_status ls_event_elapsed(ls_event *start, ls_event *end, double *milliseconds);
+/* What is launched on the context from now on waits, on the device, until `event` was recorded
+ * last; the host does not. */
+ls_status ls_event_wait(ls_event *event);
 void ls_event_destroy(ls_event *event);
+
+/* ---- copy stream: copies between host and device beside the work ---- */
+
+/* A stream of the context's device with nothing but copies, in their order, beside what is launched
+ * on the context. Nothing is ordered between the two but by events: what a copy reads was recorded
+ * behind on the context (ls_event_record) and is waited for here (ls_copy_stream_wait), what it
+ * writes is recorded here (ls_copy_stream_record) and waited for there (ls_event_wait). So state
+ * that the device has no room for lives in the host's memory, and the next part comes while the
+ * device works on this one:
+ *
+ *   ls_copy_stream_wait(in, free[k]);  ls_copy_stream_in(in, buffer[k], host, bytes);
+ *   ls_copy_stream_record(in, there[k]);
+ *   ls_event_wait(there[k]);  ls_step_launch(step[k]);  ls_event_record(used[k]);
+ *   ls_copy_stream_wait(out, used[k]);  ls_copy_stream_out(out, host, buffer[k], bytes);
+ *   ls_copy_stream_record(out, free[k]);
+ *
+ * Memory of the host should be page-locked (ls_alloc_host), or a driver may wait in the call. None
+ * of these may come between ls_graph_begin and ls_graph_end (LS_ERROR_STATE). An event that was
+ * never recorded is not waited for. On a CPU a copy has happened when the call returns. */
+typedef struct ls_copy_stream ls_copy_stream;
+ls_status ls_copy_stream_create(ls_context *context, ls_copy_stream **stream);
+ls_status ls_copy_stream_in(ls_copy_stream *stream, void *device, const void *host, size_t bytes);
+ls_status ls_copy_stream_out(ls_copy_stream *stream, void *host, const void *device, size_t bytes);
+/* Copies queued from now on wait, on the device, until the event of the same context was recorded
+ * last. */
+ls_status ls_copy_stream_wait(ls_copy_stream *stream, ls_event *event);
+/* Records the event behind the copies queued so far, in place of where it was recorded before. */
+ls_status ls_copy_stream_record(ls_copy_stream *stream, ls_event *event);
+ls_status ls_copy_stream_synchronize(ls_copy_stream *stream); /* waits for its copies */
+void ls_copy_stream_destroy(ls_copy_stream *stream);          /* the same; NULL: ignored */
 
 /* ---- profile: how long launches take, and what they move ---- */
 
