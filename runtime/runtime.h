@@ -632,7 +632,11 @@ ls_status step_allocate_outputs(ls_step *step, const char *call); /* and filled 
 ls_status step_fill(ls_step *step, const char *call, size_t parameter);
 /* step_temporaries.c: what kernels hand on to each other, in one allocation. */
 ls_status step_allocate_temporaries(ls_step *step, const char *call);
+/* The bytes of all of them at the step's sizes, for as many blocks as now; false: too many. */
+bool step_count_temporaries(ls_step *step, uint64_t *bytes);
 void *step_temporary(const ls_step *step, uint32_t number);
+/* step_fit.c: adds to the message that memory ran out the largest batch that would have fitted. */
+void step_say_fitting(ls_step *step);
 /* step_words.c: lengths, tables and pointers on the device, for the variant chosen. */
 ls_status step_upload(ls_step *step, const char *call);
 uint64_t words_address(const Words *words, size_t at); /* of a word on the device */
