@@ -26,6 +26,7 @@ typedef struct CpuMonitor {
     Monitor head;
     Times times;
     Energy energy;
+    double spent;         /* microjoules since the first sample */
     char temperature[96]; /* the file that has it, or "" */
     Unmarked unmarked[UNMARKED_KEPT];
 } CpuMonitor;
@@ -171,6 +172,10 @@ static void take_power(CpuMonitor *cpu, ls_sample *sample) {
     if (used < 0) used += energy.range; /* the counter began again */
     if (energy.known && cpu->energy.known && passed > 0)
         monitor_take(sample, LS_READING_POWER, used * 1e-6 / passed);
+    if (energy.known && cpu->energy.known && used >= 0) {
+        cpu->spent += used;
+        monitor_take(sample, LS_READING_ENERGY, cpu->spent * 1e-6);
+    }
     cpu->energy = energy;
     double limit = 0, value;
     char text[64];

@@ -115,6 +115,7 @@ static void files(void **state) {
     assert_true(knows(&sample, LS_READING_UTILISATION, 75));
     assert_true(knows(&sample, LS_READING_CLOCK, 3300));
     assert_true(sample.value[LS_READING_POWER] > 0); /* 1.001 J in the time that passed */
+    assert_true(knows(&sample, LS_READING_ENERGY, 1.001));
     assert_false(sample.known >> LS_READING_FAN & 1);
 
     put("/proc/stat", "nonsense\n");
@@ -203,6 +204,9 @@ static void refusals(void **state) {
     assert_string_equal(ls_reading_name(LS_READING_MEMORY_USED), "memory_used");
     assert_string_equal(ls_reading_unit(LS_READING_POWER), "W");
     assert_string_equal(ls_reading_name(LS_READING_COUNT), "?");
+    assert_string_equal(ls_throttle_name(5), "temperature");
+    assert_null(ls_throttle_name(0));
+    assert_null(ls_throttle_name(99));
 }
 
 static void no_memory(void **state) {

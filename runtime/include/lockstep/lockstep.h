@@ -570,7 +570,10 @@ ls_status ls_profile_trace(ls_context *context, const char *path);
     X(MEMORY_CLOCK, "memory_clock", "MHz", 5e4)                            \
     X(PCIE_RECEIVED, "pcie_received", "bytes/s", 1e12) /* by the device */ \
     X(PCIE_SENT, "pcie_sent", "bytes/s", 1e12)                             \
-    X(FAN, "fan", "%", 200)
+    X(FAN, "fan", "%", 200)                                                \
+    X(ENERGY, "energy", "J", 1e13)          /* since some time before */   \
+    X(THROTTLE, "throttle", "reasons", 1e6) /* bits: ls_throttle_name */   \
+    X(PCIE_REPLAYS, "pcie_replays", "packets", 4e9)
 typedef enum ls_reading {
 #define LS_READING_ENUM(id, name, unit, most) LS_READING_##id,
     LS_READING_LIST(LS_READING_ENUM)
@@ -579,6 +582,9 @@ typedef enum ls_reading {
 } ls_reading;
 const char *ls_reading_name(ls_reading reading); /* "memory_used"; "?" for none */
 const char *ls_reading_unit(ls_reading reading); /* "bytes" */
+/* What bit `bit` of LS_READING_THROTTLE says that keeps the clock down: "power cap"; NULL: there is
+ * no such bit, or it is no harm (an idle device, a clock that somebody chose). */
+const char *ls_throttle_name(unsigned bit);
 
 typedef struct ls_monitor ls_monitor;
 /* Watches a device by name, "cuda:0", "hip:1", "cpu" (NULL and "auto" as for ls_context_create),
