@@ -861,6 +861,8 @@ typedef struct DataArray {
     bool owned;       /* `device` is ours */
     struct ls_file *file;
     bool swapped; /* big-endian, as `host` has it */
+    struct DataArray *parts; /* in many files: of each its type, file, host and bytes */
+    size_t part_count;
 } DataArray;
 struct ls_dataset {
     ls_context *context;
@@ -877,6 +879,14 @@ bool dataset_in_place(const DataArray *array);
 void dataset_announce(const DataArray *array, int64_t row);
 /* dataset_file.c: the array that `path` names becomes a mapped one of the host's. */
 ls_status dataset_map(ls_dataset *dataset, DataArray *array, const char *path, ls_tensor *tensor);
+/* dataset_parts.c: whether a path is a pattern that names files; the arrays of all of them become
+ * one, on the host; and what `use` does with each part of the bytes from `from` to `to`. */
+bool dataset_is_pattern(const char *path);
+ls_status dataset_map_parts(ls_dataset *dataset, DataArray *array, const char *path,
+                            ls_tensor *tensor);
+typedef void DataPartUse(const DataArray *part, size_t at, size_t bytes, void *argument);
+void dataset_each_part(const DataArray *array, size_t from, size_t to, DataPartUse *use,
+                       void *argument);
 /* How it is read next: from its beginning to its end, or here and there. */
 void dataset_read_along(const DataArray *array, bool along);
 /* The bytes before `at` are not read again soon. */

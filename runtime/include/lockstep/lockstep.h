@@ -448,7 +448,9 @@ typedef struct ls_dataset ls_dataset;
 typedef struct ls_dataset_array {
     const char *name; /* of the parameter it is for */
     /* A file: x.npy, x.safetensors with one tensor, or x.safetensors:NAME. It is mapped, may be
-     * larger than the memory of the host, and must stay as it is until ls_dataset_destroy. */
+     * larger than the memory of the host, and must stay as it is until ls_dataset_destroy. Or a
+     * pattern, "shards/x-*.npy" (* ? and [...] as a shell has them): the samples of all such files,
+     * in the order of their names, are one array, which is loaded, or comes batch by batch. */
     const char *path;
     /* Where path is NULL, contiguous memory of the host; stays the caller's and as it is until
      * ls_dataset_destroy. */
