@@ -103,7 +103,7 @@ static bool split_sizes(Advise *advise, const Options *options, Failure *failure
 static bool choose_machine(Advise *advise, const Invocation *invocation, Measured *measured,
                            char *target, size_t size, Failure *failure) {
     const Options *options = invocation->options;
-    const bool named = options->target && strcmp(options->target, "cpu") != 0;
+    const bool named = options->target && strcmp(options->target, ls_target_at(0)->name) != 0;
     snprintf(target, size, "%s", options->target ? options->target : "");
     advise->device = target;
     if (named && options->peak > 0) {
@@ -112,7 +112,7 @@ static bool choose_machine(Advise *advise, const Invocation *invocation, Measure
     }
     if (!named) {
         ls_context *context;
-        const char *device = options->target ? "cpu" : invocation->common.device;
+        const char *device = options->target ? ls_target_at(0)->name : invocation->common.device;
         ls_status status = ls_context_create(device, NULL, &context);
         if (status != LS_OK) return fail_status(failure, NULL, status);
         snprintf(target, size, "%s", ls_context_target(context));

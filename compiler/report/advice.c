@@ -32,6 +32,8 @@ enum {
     PARTIAL = 4,       /* bytes of a column's partial result */
     UNKNOWN_WARPS = 24 /* resident, where no code was made */
 };
+/* Of a CPU, fitted by tests/bench/advise.py: what it computes and what it moves nearly add up. */
+#define CPU_MEETING 1.2
 /* As runtime/memory_pool.c cuts memory. */
 enum { UNIT = 256, SMALL_LIMIT = 1 << 20, SMALL_CHUNK = 64 << 10, LARGE_UNIT = 2 << 20 };
 
@@ -61,7 +63,7 @@ static void rates_at(const ls_machine *machine, double bytes, double *read, doub
 
 static TargetMachine machine_at(const Advisor *a, double bytes) {
     const ls_machine *given = &a->options->machine;
-    TargetMachine machine = {.ceiling = 1};
+    TargetMachine machine = {.ceiling = 1, .meeting = CPU_MEETING};
     if (a->speed) machine = target_machine(a->speed);
     if (given->rate_count) rates_at(given, bytes, &machine.read_rate, &machine.copy_rate);
     if (given->operations_per_s > 0) machine.instruction_rate = given->operations_per_s;

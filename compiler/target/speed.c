@@ -4,8 +4,8 @@
  * instruction; here they are the plan's.
  *
  * Memory, issue slots and the loads that are under way each bound the rate; the three meet softly,
- * as the cube root of the sum of cubes. What waits for memory waits the longer the busier that is,
- * so the rate is a fixed point. A launch comes on top. */
+ * on a GPU as the cube root of the sum of cubes. What waits for memory waits the longer the busier
+ * that is, so the rate is a fixed point. A launch comes on top. */
 #include <math.h>
 #include <string.h>
 
@@ -14,8 +14,9 @@
 
 #define COPY (4.3 / 4.8) /* of the datasheet's bandwidth: what a copy reaches on an H200 */
 #define CEILING 0.93     /* of a copy, for the best of kernels */
-#define ISSUE 0.85       /* of the issue slots */
-#define LATENCY 0.35e-6  /* seconds of a load from an idle memory, and what a busy one adds */
+#define MEETING 3
+#define ISSUE 0.85      /* of the issue slots */
+#define LATENCY 0.35e-6 /* seconds of a load from an idle memory, and what a busy one adds */
 #define QUEUEING 0.06e-6
 #define LAUNCH 2.5e-6 /* seconds from a kernel to the next on its stream */
 
@@ -47,7 +48,8 @@ TargetMachine target_machine(const TargetSpeed *speed) {
                                ISSUE * speed->issue * speed->clock * 1e9 * speed->processors,
                            .launch = LAUNCH,
                            .latency = LATENCY,
-                           .queueing = QUEUEING};
+                           .queueing = QUEUEING,
+                           .meeting = MEETING};
 }
 
 /* What is read and written side by side goes at the rate of a copy, the rest at its own. */
@@ -56,9 +58,10 @@ double target_traffic(const TargetMachine *machine, double read, double written)
     return (both + written) / machine->copy_rate + (read - both) / machine->read_rate;
 }
 
-/* The cube root of the sum of cubes. */
-static double meet(double a, double b, double c) {
-    return cbrt(a * a * a + b * b * b + c * c * c);
+static double meet(const double *bounds, double power) {
+    double sum = 0;
+    for (int i = 0; i < TARGET_LAUNCH; i++) sum += pow(bounds[i], power);
+    return pow(sum, 1 / power);
 }
 
 TargetTime target_time(const TargetMachine *machine, const TargetLoad *load) {
@@ -67,14 +70,13 @@ TargetTime target_time(const TargetMachine *machine, const TargetLoad *load) {
     TargetTime time = {.bound = {traffic / machine->ceiling,
                                  load->instructions / machine->instruction_rate, 0,
                                  load->launches * machine->launch}};
-    const double memory = time.bound[TARGET_MEMORY];
     double use = 0.3, body = 0;
     for (int i = 0; i < ROUNDS; i++) {
         const double idle = 1 - (use < 0.97 ? use : 0.97);
         const double latency = machine->latency + machine->queueing * use / idle;
         if (machine->latency > 0 && load->in_flight > 0)
             time.bound[TARGET_LATENCY] = load->read * (latency + load->item) / load->in_flight;
-        body = meet(memory, time.bound[TARGET_INSTRUCTIONS], time.bound[TARGET_LATENCY]);
+        body = meet(time.bound, machine->meeting);
         const double reached = body > 0 ? traffic / body : 0;
         use = 0.5 * use + 0.5 * (reached < 0.96 ? reached : 0.96);
     }

@@ -130,9 +130,10 @@ void target_put_speeds(Text *out);                   /* "sm_80, sm_90 ... and gf
 /* The one model of time. A machine: bytes a second that are read alone and that are copied;
  * the share of these that the best of kernels reach; instructions a second of all its processors;
  * the seconds of a launch; and how long a load waits for an idle memory and how much longer for a
- * busy one (0: what is loaded ahead hides it). */
+ * busy one (0: what is loaded ahead hides it). Two bounds meet as the `meeting`-th root of the sum
+ * of such powers: the lower, the less do processors overlap what they do. */
 typedef struct TargetMachine {
-    double read_rate, copy_rate, ceiling, instruction_rate, launch, latency, queueing;
+    double read_rate, copy_rate, ceiling, instruction_rate, launch, latency, queueing, meeting;
 } TargetMachine;
 /* A kernel's work: bytes, instructions, launches; the bytes of loads that are under way at once on
  * all processors, and the seconds that an item's own instructions take between its loads. */

@@ -4,7 +4,8 @@
 
     python3 tests/bench/advise.py LOCKSTEP [--only REGEX] [--every N] [--rounds N] [-o RESULTS.json]
 
-The limit is the kernel that only moves the same bytes. A size is what fits so many bytes, as advise itself says: the first axis that
+The limit is the kernel that only moves the same bytes, at the rate that it shows in the rounds of that measurement (--peak), since
+bandwidth drifts within seconds; what is predicted is what instructions and launches leave of it. A size is what fits so many bytes, as advise itself says: the first axis that
 may vary is as long as that. Prints a line for each, and last how many are within 15 points."""
 import argparse
 import json
@@ -54,10 +55,10 @@ def measure(lockstep, step, axes, name, rounds):
     size = sizes_for(lockstep, step, axes, BUDGETS[name])
     if not size:
         return None
-    advised = run(lockstep, "advise", step, "--size", size, "--device", "cpu")
     found = run(lockstep, "bench", step, "--size", size, "--device", "cpu", "--rounds", str(rounds))
     if not found["fraction_of_copy"]:
         return None
+    advised = run(lockstep, "advise", step, "--size", size, "--device", "cpu", "--peak", f"{found['copy_gb_s']:g}")
     limits = sorted(advised["kernels"], key=lambda kernel: -kernel["time_s"])
     return {"step": step, "size": size, "budget": name, "predicted": 100 * advised["fraction_of_copy"],
             "measured": 100 * found["fraction_of_copy"], "predicted_s": advised["time_s"], "measured_s": found["median_s"],
