@@ -431,7 +431,8 @@ def metrics():
 
 def noise_scale(family, draw):
     """Appendix A.1 of McCandlish et al. 2018, of gradients with a known mean, and one step that says nothing."""
-    launches, signal, noise, seen = [], 0.0, 0.0, 0
+    launches, firsts, signal, noise, seen = [], [], 0.0, 0.0, 0
+    one_signal, one_noise = 0.0, 0.0
     for micro_batches in (4, 1, 4, 2):
         gradients = 0.5 + draw.numbers((micro_batches, 30), -1, 1)
         square = rounded((gradients ** 2).sum(1), "f32")
@@ -440,12 +441,22 @@ def noise_scale(family, draw):
         if micro_batches > 1:
             signal = 0.95 * signal + 0.05 * (many * of_mean - few * square.mean()) / (many - few)
             noise = 0.95 * noise + 0.05 * (square.mean() - of_mean) / (1 / few - 1 / many)
+            one_signal = 0.95 * one_signal + 0.05 * (many * of_mean - few * square[0]) / (many - few)
+            one_noise = 0.95 * one_noise + 0.05 * (square[0] - of_mean) / (1 / few - 1 / many)
             seen += 1
         launches.append(({"square": square, "square_of_mean": of_mean},
                          {"signal": signal, "noise": noise, "seen": seen, "variance": noise / (1 - 0.95 ** seen),
                           "scale": noise / signal if signal > 0 else math.nan}))
+        firsts.append(({"square": square[0], "square_of_mean": of_mean, "batches": torch.tensor(micro_batches)},
+                       {"signal": one_signal, "noise": one_noise, "seen": seen, "variance": one_noise / (1 - 0.95 ** seen),
+                        "scale": one_noise / one_signal if one_signal > 0 else math.nan}))
     family.case("gradient_noise_scale", "std/metrics:gradient_noise_scale", launches, {"signal": None, "noise": None, "seen": None},
                 {"samples": 8}, {"signal": "f64", "noise": "f64", "seen": "i64", "samples": "i64"}, relative=2e-5)
+    nothing = {"square": torch.tensor(math.inf), "square_of_mean": torch.tensor(1.0), "batches": torch.tensor(4)}
+    firsts.append((nothing, dict(firsts[-1][1])))
+    family.case("gradient_noise_scale_of_first", "std/metrics:gradient_noise_scale_of_first", firsts,
+                {"signal": None, "noise": None, "seen": None}, {"samples": 8},
+                {"signal": "f64", "noise": "f64", "seen": "i64", "samples": "i64", "batches": "i64"}, relative=2e-5)
 
 
 def data():
