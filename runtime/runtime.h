@@ -860,7 +860,7 @@ typedef struct DataArray {
     char *device;     /* what steps read; NULL: it is not resident */
     bool owned;       /* `device` is ours */
     struct ls_file *file;
-    bool swapped; /* big-endian, as `host` has it */
+    bool swapped;            /* big-endian, as `host` has it */
     struct DataArray *parts; /* in many files: of each its type, file, host and bytes */
     size_t part_count;
 } DataArray;

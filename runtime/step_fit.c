@@ -62,8 +62,8 @@ static uint64_t room(ls_context *context) {
     uint64_t free_bytes = 0, total_bytes = 0;
     ls_memory_stats(context, &held);
     context->driver->available(context->device, &free_bytes, &total_bytes);
-    if (held.limit && held.limit - held.reserved < free_bytes)
-        free_bytes = held.limit > held.reserved ? held.limit - held.reserved : 0;
+    const uint64_t allowed = held.limit > held.reserved ? held.limit - held.reserved : 0;
+    if (held.limit && allowed < free_bytes) free_bytes = allowed;
     return free_bytes + held.free_bytes;
 }
 

@@ -7,7 +7,7 @@ lockstep, page, folder = sys.argv[1:]
 with open(page) as file:
     text = file.read()
 text = text[text.index("## Out of memory"):]
-commands = [re.sub(r"\s+", " ", found) for found in re.findall(r"`(lockstep [^`]+)`", text)]
+commands = [re.sub(r"\s+", " ", found) for found in re.findall(r"`(lockstep\s[^`]+)`", text)]
 failed = 0
 for command in commands:
     done = subprocess.run(["sh", "-c", command.replace("lockstep", f"'{lockstep}'", 1)], cwd=folder, capture_output=True, text=True)
