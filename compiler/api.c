@@ -294,6 +294,8 @@ typedef struct StepJob {
     size_t step;
     const char *word, *device; /* a target or a form; a device's description */
     const ls_explain_options *options;
+    const ls_advise_options *advise;
+    ls_advice *advice;
     Made *made;
     const char *data;
     size_t size;
@@ -497,6 +499,22 @@ ls_status ls_compilation_explain(ls_compilation *c, size_t step, const ls_explai
     ls_status status = run_on_step(c, explain, &job);
     *text = job.data;
     return status;
+}
+
+static ls_status advise(ls_compilation *c, void *job) {
+    StepJob *j = job;
+    report_advise(c, j->step, j->advise, j->advice);
+    return LS_OK;
+}
+
+ls_status ls_compilation_advise(ls_compilation *c, size_t step, const ls_advise_options *options,
+                                ls_advice *advice) {
+    StepJob job = {.step = step, .advise = options, .advice = advice};
+    if (advice) *advice = (ls_advice){0};
+    if (!options || !options->target || !advice || (!options->sizes && options->size_count) ||
+        (!options->machine.rates && options->machine.rate_count))
+        return LS_ERROR_ARGUMENT;
+    return run_on_step(c, advise, &job);
 }
 
 /* ---- ahead of time ---- */

@@ -24,6 +24,8 @@ void ls_dataset_destroy(ls_dataset *dataset) {
         DataArray *array = &dataset->arrays[i];
         if (array->owned) memory_free(dataset->context, array->device);
         ls_file_close(array->file);
+        for (size_t k = 0; k < array->part_count; k++) ls_file_close(array->parts[k].file);
+        free(array->parts);
         free(array->name);
     }
     free(dataset->arrays);
@@ -45,7 +47,8 @@ static ls_status take_array(ls_dataset *dataset, const ls_dataset_array *given, 
     const ls_tensor *tensor = given->path ? &mapped : &given->tensor;
     DataArray *array = &dataset->arrays[number];
     if (given->path && given->name) {
-        ls_status status = dataset_map(dataset, array, given->path, &mapped);
+        ls_status status = (dataset_is_pattern(given->path) ? dataset_map_parts : dataset_map)(
+            dataset, array, given->path, &mapped);
         if (status != LS_OK) return status;
     }
     if (!given->name || (!tensor->shape && tensor->rank > 0))
@@ -91,7 +94,18 @@ static ls_status take_array(ls_dataset *dataset, const ls_dataset_array *given, 
     return LS_OK;
 }
 
+static void read_part(const DataArray *part, size_t at, size_t bytes, void *argument) {
+    char **to = argument;
+    dataset_read(part, *to, at, bytes);
+    *to += bytes;
+}
+
 void dataset_read(const DataArray *array, void *to, size_t at, size_t bytes) {
+    if (array->parts) {
+        char *next = to;
+        dataset_each_part(array, at, at + bytes, read_part, &next);
+        return;
+    }
     if (bytes) memcpy(to, array->host + at, bytes);
     if (array->file) file_convert(array->type, array->swapped, to, bytes);
 }
@@ -236,7 +250,7 @@ static ls_status load(ls_dataset *dataset, const ls_dataset_options *options, ui
 /* What the device reads where it lies: as it is there. */
 static bool lies_well(const ls_dataset *dataset, const DataArray *array) {
     bool converted = array->file && (array->swapped || array->type == LS_BOOL);
-    return dataset->context->device->reads_host && !converted &&
+    return dataset->context->device->reads_host && !converted && !array->parts &&
            (uintptr_t)array->host % DENSE_ALIGNMENT == 0;
 }
 
@@ -321,7 +335,7 @@ ls_status ls_dataset_create(ls_context *context, const ls_dataset_array *arrays,
 /* ---- use ---- */
 
 bool dataset_in_place(const DataArray *array) {
-    return array->file && (!array->device || array->device == array->host);
+    return (array->file || array->parts) && (!array->device || array->device == array->host);
 }
 
 int64_t ls_dataset_samples(const ls_dataset *dataset) {

@@ -77,7 +77,14 @@ ls_status dataset_map(ls_dataset *dataset, DataArray *array, const char *path, l
 
 /* ---- hints ---- */
 
+static void advise(const DataArray *array, size_t from, size_t to, int advice);
+
+static void advise_part(const DataArray *part, size_t at, size_t bytes, void *argument) {
+    advise(part, at, at + bytes, *(const int *)argument);
+}
+
 static void advise(const DataArray *array, size_t from, size_t to, int advice) {
+    if (array->parts) dataset_each_part(array, from, to, advise_part, &advice);
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     if (!array->file || to <= from) return;
     uintptr_t first = (uintptr_t)array->host + from, end = (uintptr_t)array->host + to;

@@ -6,47 +6,12 @@
  * `copied` when the batch is taken. Where the host's memory is the device's there is one memory and
  * nothing to copy. */
 #include "runtime.h"
+#include "feed.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS_DEFAULT = 3, SLOTS_MAX = 64, ALIGNMENT = 256 };
 static const char samples_name[] = "feed_samples";
-
-typedef struct Array {
-    char *name;
-    ls_type type;
-    uint32_t rank;
-    int64_t shape[LS_RANK_MAX], current[LS_RANK_MAX]; /* of a full batch, of the one that is read */
-    size_t at, row_bytes;                             /* where it begins in a slot; of a sample */
-} Array;
-
-typedef enum SlotState { SLOT_FREE, SLOT_FILLING, SLOT_SUBMITTED, SLOT_CURRENT } SlotState;
-typedef struct Slot {
-    SlotState state;
-    bool in_flight; /* a copy was queued, and nobody has waited for it */
-    char *host, *device;
-    void *copied, *used;
-    int64_t samples;
-} Slot;
-
-struct ls_feed {
-    ls_context *context;
-    Array *arrays;
-    size_t array_count, bytes;
-    int64_t batch;
-    Slot *slots;
-    uint32_t slot_count, fill_at, read_at;
-    Slot *current;   /* whose memory the steps read; NULL: none yet, or it is `fixed` */
-    char *fixed;     /* where all batches come to lie */
-    bool direct;     /* the device reads what the host has filled, where it lies */
-    int64_t *scalar; /* the samples of the batch, on the device */
-    void *stream;    /* of the copies */
-    void *last;      /* an event behind all copies */
-    ls_step **steps; /* to be bound at every batch */
-    size_t step_count, step_capacity;
-    ls_feed_statistics statistics;
-};
 
 static ls_status missing(ls_feed *const *feed, const char *call, const char *what) {
     return error_set(feed ? &(*feed)->context->error : NULL, LS_ERROR_ARGUMENT, "%s: %s is NULL",
@@ -76,7 +41,9 @@ static void close_slot(ls_feed *feed, Slot *slot) {
     if (slot->copied) driver->event_destroy(device, slot->copied);
     if (slot->used) driver->event_destroy(device, slot->used);
     if (slot->device != slot->host) memory_free(feed->context, slot->device);
-    if (slot->host && feed->statistics.pinned)
+    if (feed->shared)
+        feed_unshare(slot->host, feed->bytes);
+    else if (slot->host && feed->statistics.pinned)
         driver->pinned_release(device, slot->host);
     else
         free(slot->host);
@@ -88,6 +55,7 @@ void ls_feed_destroy(ls_feed *feed) {
     drain(feed);
     if (feed->direct) context_settle(feed->context); /* the steps that read it */
     for (uint32_t i = 0; i < feed->slot_count; i++) close_slot(feed, &feed->slots[i]);
+    feed_ring_close(feed);
     if (feed->last) driver->event_destroy(feed->context->device, feed->last);
     if (feed->stream) driver->stream_destroy(feed->context->device, feed->stream);
     memory_free(feed->context, feed->fixed);
@@ -145,6 +113,10 @@ static ls_status take_array(ls_feed *feed, const ls_feed_array *given, size_t nu
 static ls_status host_memory(ls_feed *feed, Slot *slot, bool first) {
     ls_context *context = feed->context;
     void *memory = NULL;
+    if (feed->shared) {
+        slot->host = feed_share(feed->bytes);
+        return slot->host ? LS_OK : error_memory(&context->error, "ls_feed_create");
+    }
     if (first || feed->statistics.pinned) {
         ls_status status = context->driver->pinned_allocate(context->device, feed->bytes, &memory);
         slot->host = memory;
@@ -184,7 +156,7 @@ static ls_status open_slot(ls_feed *feed, Slot *slot) {
     return status;
 }
 
-static ls_status open_feed(ls_feed *feed, const ls_feed_array *arrays, size_t count, int fixed) {
+static ls_status open_feed(ls_feed *feed, const ls_feed_array *arrays, size_t count, int flags) {
     ls_context *context = feed->context;
     void *memory = NULL;
     ls_status status = LS_OK;
@@ -193,12 +165,15 @@ static ls_status open_feed(ls_feed *feed, const ls_feed_array *arrays, size_t co
         status = take_array(feed, &arrays[i], i);
     }
     if (feed->bytes == 0) feed->bytes = ALIGNMENT;
+    feed->shared = flags & LS_FEED_PROCESSES;
+    if (status == LS_OK && flags & (LS_FEED_THREADS | LS_FEED_PROCESSES))
+        status = feed_ring_open(feed);
     if (status == LS_OK) status = context->driver->stream_create(context->device, &feed->stream);
     if (status == LS_OK)
         status = context->driver->event_create(context->device, false, &feed->last);
     for (uint32_t i = 0; i < feed->slot_count && status == LS_OK; i++)
         status = open_slot(feed, &feed->slots[i]);
-    if (status == LS_OK && fixed) {
+    if (status == LS_OK && flags & LS_FEED_FIXED) {
         status = memory_allocate_for(context, "ls_feed_create", "feed", feed->bytes, &memory);
         feed->fixed = memory;
         if (status == LS_OK) status = context->driver->clear(context->device, memory, feed->bytes);
@@ -215,7 +190,7 @@ static ls_status open_feed(ls_feed *feed, const ls_feed_array *arrays, size_t co
 }
 
 ls_status ls_feed_create(ls_context *context, const ls_feed_array *arrays, size_t count,
-                         uint32_t slots, int fixed, ls_feed **feed) {
+                         uint32_t slots, int flags, ls_feed **feed) {
     static const char call[] = "ls_feed_create";
     if (feed) *feed = NULL;
     if (!context || !arrays || !feed)
@@ -225,6 +200,10 @@ ls_status ls_feed_create(ls_context *context, const ls_feed_array *arrays, size_
         return error_set(&context->error, LS_ERROR_ARGUMENT,
                          count == 0 ? "%s: a feed has at least one array"
                                     : "%s: a feed has 2 to 64 slots, or 0 for 3",
+                         call);
+    if (flags & ~(LS_FEED_FIXED | LS_FEED_THREADS | LS_FEED_PROCESSES))
+        return error_set(&context->error, LS_ERROR_ARGUMENT,
+                         "%s: the flags are LS_FEED_FIXED, LS_FEED_THREADS and LS_FEED_PROCESSES",
                          call);
     ls_status status = context_not_capturing(context, call);
     if (status != LS_OK) return status;
@@ -236,7 +215,7 @@ ls_status ls_feed_create(ls_context *context, const ls_feed_array *arrays, size_
     made->arrays = calloc(count, sizeof *made->arrays);
     made->slots = calloc(made->slot_count, sizeof *made->slots);
     if (!made->slots) made->slot_count = 0;
-    status = made->arrays && made->slots ? open_feed(made, arrays, count, fixed)
+    status = made->arrays && made->slots ? open_feed(made, arrays, count, flags)
                                          : error_memory(&context->error, call);
     if (status == LS_OK)
         *feed = made;
@@ -247,13 +226,20 @@ ls_status ls_feed_create(ls_context *context, const ls_feed_array *arrays, size_
 
 /* ---- the host's side ---- */
 
-/* Waits for the copy out of the slot's memory, where it is still under way, or for the steps that
- * read it where it lies. */
-static ls_status wait_for_copy(ls_feed *feed, Slot *slot) {
+/* Of the copy, or of the steps that read the slot where it lies; NULL: nothing is under way. */
+static void *event_of(const ls_feed *feed, const Slot *slot) {
+    return feed->direct ? slot->used : slot->in_flight ? slot->copied : NULL;
+}
+
+bool feed_copy_is_done(const ls_feed *feed, const Slot *slot) {
+    void *event = event_of(feed, slot);
+    return !event || feed->context->driver->event_done(feed->context->device, event);
+}
+
+ls_status feed_wait_for_copy(ls_feed *feed, Slot *slot) {
     ls_context *context = feed->context;
-    void *event = feed->direct ? slot->used : slot->copied;
-    if (!slot->in_flight && !feed->direct) return LS_OK;
-    if (!context->driver->event_done(context->device, event)) {
+    if (!feed_copy_is_done(feed, slot)) {
+        void *event = event_of(feed, slot);
         const double began = time_us();
         ls_status status = context->driver->event_wait(context->device, event);
         if (status != LS_OK) return status;
@@ -267,6 +253,9 @@ static ls_status wait_for_copy(ls_feed *feed, Slot *slot) {
 ls_status ls_feed_acquire(ls_feed *feed, void **arrays) {
     static const char call[] = "ls_feed_acquire";
     if (!feed || !arrays) return missing(feed ? &feed : NULL, call, feed ? "arrays" : "feed");
+    if (feed->ring)
+        return error_set(&feed->context->error, LS_ERROR_STATE,
+                         "%s: this feed has producers; they call ls_feed_claim", call);
     Slot *slot = &feed->slots[feed->fill_at];
     if (slot->state == SLOT_SUBMITTED || slot->state == SLOT_CURRENT)
         return error_set(&feed->context->error, LS_ERROR_STATE,
@@ -274,7 +263,7 @@ ls_status ls_feed_acquire(ls_feed *feed, void **arrays) {
                          "between two submits, or create the feed with more slots",
                          call, feed->slot_count);
     ls_status status = context_not_capturing(feed->context, call);
-    if (status == LS_OK) status = wait_for_copy(feed, slot);
+    if (status == LS_OK) status = feed_wait_for_copy(feed, slot);
     if (status != LS_OK) return status;
     slot->state = SLOT_FILLING;
     for (size_t i = 0; i < feed->array_count; i++) arrays[i] = slot->host + feed->arrays[i].at;
@@ -296,6 +285,7 @@ static ls_status queue_copies(ls_feed *feed, Slot *slot) {
         status = copy_bytes(context, &(CopyRun){COPY_IN, slot->device + at, slot->host + at, bytes,
                                                 feed->stream, NULL});
         slot->in_flight = true;
+        feed->statistics.copies++;
     }
     if (status == LS_OK)
         status = driver->stream_record(context->device, feed->stream, slot->copied);
@@ -316,8 +306,13 @@ ls_status ls_feed_submit(ls_feed *feed, int64_t samples) {
                          "%s: %lld samples were given, a batch has 1 to %lld", call,
                          (long long)samples, (long long)feed->batch);
     ls_status status = context_not_capturing(feed->context, call);
+    return status == LS_OK ? feed_submit(feed, samples) : status;
+}
+
+ls_status feed_submit(ls_feed *feed, int64_t samples) {
+    Slot *slot = &feed->slots[feed->fill_at];
     slot->samples = samples;
-    if (status == LS_OK) status = queue_copies(feed, slot);
+    ls_status status = queue_copies(feed, slot);
     if (status != LS_OK) return status;
     slot->state = SLOT_SUBMITTED;
     feed->fill_at = (feed->fill_at + 1) % feed->slot_count;
@@ -393,14 +388,16 @@ ls_status ls_feed_next(ls_feed *feed) {
     if (!feed) return missing(NULL, call, "feed");
     ls_context *context = feed->context;
     const Driver *driver = context->driver;
+    ls_status status = context_not_capturing(context, call);
+    if (status == LS_OK && feed->ring) status = feed_collect(feed, call);
+    if (status != LS_OK) return status;
     Slot *slot = &feed->slots[feed->read_at];
     if (slot->state != SLOT_SUBMITTED)
         return error_set(&context->error, LS_ERROR_STATE,
                          "%s: no batch is waiting; call ls_feed_acquire and ls_feed_submit first",
                          call);
-    ls_status status = context_not_capturing(context, call);
-    if (status == LS_OK && !feed->direct)
-        status = driver->stream_wait(context->device, NULL, slot->copied);
+    if (!feed->direct && !feed_copy_is_done(feed, slot)) feed->statistics.device_waits++;
+    if (!feed->direct) status = driver->stream_wait(context->device, NULL, slot->copied);
     if (status == LS_OK && slot->samples != feed->statistics.samples)
         status = driver->store(context->device, feed->scalar, &slot->samples, sizeof slot->samples);
     if (status != LS_OK) return status;

@@ -70,6 +70,22 @@ static bool ends_in(const char *path, const char *end) {
     return size >= length && strcmp(path + size - length, end) == 0;
 }
 
+/* How a file of another kind that data sets come in becomes one that is read. */
+static const char *way_to_convert(const char *path) {
+    static const struct {
+        const char *end, *way;
+    } kinds[] = {
+        {".tfrecord", "; a TFRecord's examples are read by TensorFlow: numpy.save(\"x.npy\", "
+                      "numpy.stack(...)) of what tf.data.TFRecordDataset gives"},
+        {".jsonl", "; of tokens in lines of JSON: numpy.save(\"x.npy\", numpy.concatenate([json."
+                   "loads(line)[\"tokens\"] for line in file]).astype(\"int32\"))"},
+        {".tar", "; unpack it, tar -xf, and give the pattern of the names, \"shard/*.npy\""},
+    };
+    for (size_t i = 0; i < COUNT(kinds); i++)
+        if (ends_in(path, kinds[i].end)) return kinds[i].way;
+    return "";
+}
+
 ls_status ls_file_open(const char *path, ls_file_format format, ls_file **file) {
     static const char call[] = "ls_file_open";
     if (file) *file = NULL;
@@ -81,7 +97,8 @@ ls_status ls_file_open(const char *path, ls_file_format format, ls_file **file) 
                                                  : format;
     if (format != LS_FILE_NPY && format != LS_FILE_SAFETENSORS)
         return error_set(NULL, LS_ERROR_FILE,
-                         "cannot read %s: its name ends neither in .npy nor in .safetensors", path);
+                         "cannot read %s: its name ends neither in .npy nor in .safetensors%s",
+                         path, way_to_convert(path));
     ls_file *made = calloc(1, sizeof *made);
     if (!made) return error_memory(NULL, call);
     made->descriptor = -1;

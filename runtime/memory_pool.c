@@ -180,7 +180,8 @@ static uint64_t round_up(uint64_t bytes, uint64_t unit) {
     return (bytes + unit - 1) / unit * unit;
 }
 
-/* How large a new chunk for `bytes` should be, and how large it must be. */
+/* How large a new chunk for `bytes` should be. Under a limit a large one has no more than that, or
+ * what lies free beside a small array could be what the next one lacks. */
 static uint64_t wanted_chunk(const MemoryPool *pool, int kind, uint64_t bytes) {
     const uint64_t held = pool->bytes[kind];
     uint64_t wanted = kind == KIND_SMALL ? SMALL_CHUNK : held / LARGE_FRACTION;
@@ -189,6 +190,7 @@ static uint64_t wanted_chunk(const MemoryPool *pool, int kind, uint64_t bytes) {
         return round_up(wanted > bytes ? wanted : bytes, SMALL_CHUNK);
     }
     if (wanted > LARGE_CHUNK_MAX) wanted = LARGE_CHUNK_MAX;
+    if (pool->limit) wanted = 0;
     return round_up(wanted > bytes ? wanted : bytes, LARGE_UNIT);
 }
 

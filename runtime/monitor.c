@@ -30,6 +30,14 @@ const char *ls_reading_unit(ls_reading reading) {
     return (unsigned)reading < LS_READING_COUNT ? readings[reading].unit : "?";
 }
 
+const char *ls_throttle_name(unsigned bit) {
+    /* NVML's; bits 0, 1 and 8 are an idle device and clocks that somebody chose */
+    static const char *const names[] = {
+        [2] = "power cap",   [3] = "hardware slowdown",    [4] = "sync boost",
+        [5] = "temperature", [6] = "hardware temperature", [7] = "power brake"};
+    return bit < COUNT(names) ? names[bit] : NULL;
+}
+
 void monitor_take(ls_sample *sample, ls_reading reading, double value) {
     if (!(value >= 0 && value <= readings[reading].max)) return;
     sample->value[reading] = value;

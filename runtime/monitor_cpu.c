@@ -26,6 +26,7 @@ typedef struct CpuMonitor {
     Monitor head;
     Times times;
     Energy energy;
+    double spent;         /* microjoules since the first sample */
     char temperature[96]; /* the file that has it, or "" */
     Unmarked unmarked[UNMARKED_KEPT];
 } CpuMonitor;
@@ -63,20 +64,13 @@ static void take_utilisation(CpuMonitor *cpu, ls_sample *sample) {
     cpu->times = times;
 }
 
+/* What a control group leaves of it: a container's. */
 static void take_memory(const Monitor *monitor, ls_sample *sample) {
-    char path[96], line[256];
-    unsigned long long total = 0, available = 0, value;
-    snprintf(path, sizeof path, "%s/proc/meminfo", monitor->root);
-    FILE *file = fopen(path, "re");
-    if (!file) return;
-    while (fgets(line, sizeof line, file)) {
-        if (sscanf(line, "MemTotal: %llu", &value) == 1) total = value;
-        if (sscanf(line, "MemAvailable: %llu", &value) == 1) available = value;
-    }
-    fclose(file);
-    if (total == 0 || available > total) return;
-    monitor_take(sample, LS_READING_MEMORY_TOTAL, (double)total * 1024);
-    if (available) monitor_take(sample, LS_READING_MEMORY_USED, (double)(total - available) * 1024);
+    uint64_t available, total;
+    if (!limits_memory(monitor->root, &available, &total) || total == 0 || available > total)
+        return;
+    monitor_take(sample, LS_READING_MEMORY_TOTAL, (double)total);
+    monitor_take(sample, LS_READING_MEMORY_USED, (double)(total - available));
 }
 
 /* ---- temperature, clock, power ---- */
@@ -171,6 +165,10 @@ static void take_power(CpuMonitor *cpu, ls_sample *sample) {
     if (used < 0) used += energy.range; /* the counter began again */
     if (energy.known && cpu->energy.known && passed > 0)
         monitor_take(sample, LS_READING_POWER, used * 1e-6 / passed);
+    if (energy.known && cpu->energy.known && used >= 0) {
+        cpu->spent += used;
+        monitor_take(sample, LS_READING_ENERGY, cpu->spent * 1e-6);
+    }
     cpu->energy = energy;
     double limit = 0, value;
     char text[64];

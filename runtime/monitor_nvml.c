@@ -90,6 +90,13 @@ static void sample_nvml(Monitor *monitor, ls_sample *sample) {
     if (c->clock && c->clock(device, NVML_CLOCK_MEMORY, &value) == 0)
         monitor_take(sample, LS_READING_MEMORY_CLOCK, value);
     if (c->fan && c->fan(device, &value) == 0) monitor_take(sample, LS_READING_FAN, value);
+    unsigned long long large = 0;
+    if (c->energy && c->energy(device, &large) == 0)
+        monitor_take(sample, LS_READING_ENERGY, (double)large * 1e-3);
+    if (c->throttle && c->throttle(device, &large) == 0)
+        monitor_take(sample, LS_READING_THROTTLE, (double)large);
+    if (c->replays && c->replays(device, &value) == 0)
+        monitor_take(sample, LS_READING_PCIE_REPLAYS, value);
     if (c->pcie && !nvml->pcie_tried) nvml->pcie = pcie_open(monitor, read_pcie);
     nvml->pcie_tried = true;
     pcie_sample(nvml->pcie, sample);

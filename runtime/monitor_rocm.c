@@ -128,6 +128,12 @@ static void sample_rocm(Monitor *monitor, ls_sample *sample) {
     if (c->fan && c->fan_max && c->fan(rocm->device, 0, &speed) == 0 &&
         c->fan_max(rocm->device, 0, &value) == 0 && value > 0)
         monitor_take(sample, LS_READING_FAN, 100 * (double)speed / (double)value);
+    float microjoules = 0;
+    uint64_t time = 0;
+    if (c->energy && c->energy(rocm->device, &value, &microjoules, &time) == 0)
+        monitor_take(sample, LS_READING_ENERGY, (double)value * (double)microjoules * 1e-6);
+    if (c->replays && c->replays(rocm->device, &value) == 0)
+        monitor_take(sample, LS_READING_PCIE_REPLAYS, (double)value);
     if (!rocm->pcie_tried && has_pcie(rocm)) rocm->pcie = pcie_open(monitor, read_pcie);
     rocm->pcie_tried = true;
     pcie_sample(rocm->pcie, sample);

@@ -641,7 +641,11 @@ ls_status step_allocate_outputs(ls_step *step, const char *call); /* and filled 
 ls_status step_fill(ls_step *step, const char *call, size_t parameter);
 /* step_temporaries.c: what kernels hand on to each other, in one allocation. */
 ls_status step_allocate_temporaries(ls_step *step, const char *call);
+/* The bytes of all of them at the step's sizes, for as many blocks as now; false: too many. */
+bool step_count_temporaries(ls_step *step, uint64_t *bytes);
 void *step_temporary(const ls_step *step, uint32_t number);
+/* step_fit.c: adds to the message that memory ran out the largest batch that would have fitted. */
+void step_say_fitting(ls_step *step);
 /* step_words.c: lengths, tables and pointers on the device, for the variant chosen. */
 ls_status step_upload(ls_step *step, const char *call);
 uint64_t words_address(const Words *words, size_t at); /* of a word on the device */
@@ -877,7 +881,9 @@ typedef struct DataArray {
     char *device;     /* what steps read; NULL: it is not resident */
     bool owned;       /* `device` is ours */
     struct ls_file *file;
-    bool swapped; /* big-endian, as `host` has it */
+    bool swapped;            /* big-endian, as `host` has it */
+    struct DataArray *parts; /* in many files: of each its type, file, host and bytes */
+    size_t part_count;
 } DataArray;
 struct ls_dataset {
     ls_context *context;
@@ -894,6 +900,14 @@ bool dataset_in_place(const DataArray *array);
 void dataset_announce(const DataArray *array, int64_t row);
 /* dataset_file.c: the array that `path` names becomes a mapped one of the host's. */
 ls_status dataset_map(ls_dataset *dataset, DataArray *array, const char *path, ls_tensor *tensor);
+/* dataset_parts.c: whether a path is a pattern that names files; the arrays of all of them become
+ * one, on the host; and what `use` does with each part of the bytes from `from` to `to`. */
+bool dataset_is_pattern(const char *path);
+ls_status dataset_map_parts(ls_dataset *dataset, DataArray *array, const char *path,
+                            ls_tensor *tensor);
+typedef void DataPartUse(const DataArray *part, size_t at, size_t bytes, void *argument);
+void dataset_each_part(const DataArray *array, size_t from, size_t to, DataPartUse *use,
+                       void *argument);
 /* How it is read next: from its beginning to its end, or here and there. */
 void dataset_read_along(const DataArray *array, bool along);
 /* The bytes before `at` are not read again soon. */

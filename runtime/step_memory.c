@@ -51,6 +51,7 @@ ls_status step_ensure(ls_step *step, const char *call, Owned owned, uint64_t byt
              owned.name);
     status = memory_allocate_for(step->context, call, label, (size_t)bytes, owned.pointer);
     if (status == LS_OK) *owned.held = bytes;
+    if (status == LS_ERROR_MEMORY && step->sized) step_say_fitting(step);
     return status;
 }
 

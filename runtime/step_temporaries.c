@@ -43,6 +43,26 @@ static bool temporary_bytes(const ls_step *step, const ls_image_temporary *row, 
            (round_up(bytes, BLOCK_STEP) && !__builtin_mul_overflow(*bytes, max_parts(step), bytes));
 }
 
+/* The size of each; the number of one that is more than memory can be, or how many there are. */
+static uint32_t count_each(ls_step *step) {
+    const ls_image_variant *variant = &step->image->variants[step->chosen];
+    uint32_t i = 0;
+    while (i < variant->temporary_count &&
+           temporary_bytes(step, &variant->temporaries[i], &step->temporaries.sizes[i]))
+        i++;
+    return i;
+}
+
+bool step_count_temporaries(ls_step *step, uint64_t *bytes) {
+    const ls_image_variant *variant = &step->image->variants[step->chosen];
+    uint64_t cleared;
+    *bytes = 0;
+    if (variant->temporary_count == 0) return true;
+    if (count_each(step) < variant->temporary_count) return false;
+    *bytes = ls_image_place(variant, step->temporaries.sizes, step->temporaries.offsets, &cleared);
+    return *bytes != UINT64_MAX;
+}
+
 ls_status step_allocate_temporaries(ls_step *step, const char *call) {
     const ls_image_variant *variant = &step->image->variants[step->chosen];
     const Driver *driver = step->context->driver;
@@ -50,9 +70,9 @@ ls_status step_allocate_temporaries(ls_step *step, const char *call) {
     uint64_t cleared;
     own->bytes = 0;
     if (variant->temporary_count == 0) return LS_OK;
-    for (uint32_t i = 0; i < variant->temporary_count; i++)
-        if (!temporary_bytes(step, &variant->temporaries[i], &own->sizes[i]))
-            return step_too_large(step, call, variant->temporaries[i].name);
+    const uint32_t counted = count_each(step);
+    if (counted < variant->temporary_count)
+        return step_too_large(step, call, variant->temporaries[counted].name);
     const uint64_t bytes = ls_image_place(variant, own->sizes, own->offsets, &cleared);
     if (bytes == UINT64_MAX) return step_too_large(step, call, "all temporaries");
     ls_status status = LS_OK;

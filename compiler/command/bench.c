@@ -32,6 +32,7 @@ typedef struct Bench {
     uint64_t bytes;
     ls_step_statistics statistics;
     double median, min, max, limit, fraction;
+    double joules; /* of a launch; below 0: not known */
 } Bench;
 
 /* A limit that cannot be measured is a note, not a failure: the step's own time is still worth
@@ -82,6 +83,37 @@ static bool take_profile(Bench *bench, Failure *failure) {
     if (!time_launches(&bench->session, times, &time, failure)) return false;
     status = ls_profile_end(context);
     return status == LS_OK || fail_status(failure, context, status);
+}
+
+/* The joules of the device so far; below 0: it does not tell. */
+static double energy_of(ls_monitor *monitor) {
+    ls_sample sample;
+    if (ls_monitor_sample(monitor, &sample) != LS_OK) return -1;
+    return sample.known >> LS_READING_ENERGY & 1 ? sample.value[LS_READING_ENERGY] : -1;
+}
+
+/* Launches for a while, for counters of energy go in steps of up to 0.1 s. Nothing where there is
+ * no such counter. */
+static bool measure_energy(Bench *bench, Failure *failure) {
+    const double enough = 1; /* second */
+    ls_monitor *monitor;
+    double time, began, before, after;
+    uint64_t launches = 0;
+    bench->joules = -1;
+    if (ls_monitor_create(ls_context_device(bench->session.context), &monitor) != LS_OK)
+        return true;
+    energy_of(monitor); /* some count from their first sample on */
+    before = energy_of(monitor);
+    began = seconds();
+    bool good = true;
+    while (good && before >= 0 && seconds() - began < enough) {
+        good = time_launches(&bench->session, bench->launches_per_round, &time, failure);
+        launches += bench->launches_per_round;
+    }
+    after = good && launches ? energy_of(monitor) : -1;
+    if (after >= before && before >= 0) bench->joules = (after - before) / (double)launches;
+    ls_monitor_destroy(monitor);
+    return good;
 }
 
 static int by_others(const void *a, const void *b) {
@@ -155,6 +187,10 @@ static void write_json(const Bench *bench, Buffer *out) {
         json_raw(&json, "copy_gb_s", "null");
         json_raw(&json, "fraction_of_copy", "null");
     }
+    if (bench->joules >= 0)
+        json_number(&json, "joules_per_step", bench->joules);
+    else
+        json_raw(&json, "joules_per_step", "null");
     json_integer(&json, "launches", bench->statistics.launches);
     json_integer(&json, "threads", bench->statistics.threads);
     profile_json(&bench->session, &json);
@@ -179,6 +215,9 @@ static void write_text(const Bench *bench, Buffer *out) {
         buffer_printf(
             out, "  limit    %.1f %% of what the same reads and writes alone reach (%.1f GB/s)\n",
             100 * bench->fraction, rate(bench, bench->limit));
+    if (bench->joules >= 0)
+        buffer_printf(out, "  energy   %.4g mJ a step, of all of the device\n",
+                      1e3 * bench->joules);
     buffer_printf(out, "  launches %u, threads %u\n", bench->statistics.launches,
                   bench->statistics.threads);
     if (bench->statistics.launches > 1) profile_print(&bench->session, out);
@@ -228,7 +267,8 @@ static bool bench_step(Bench *bench, const Invocation *invocation, Failure *fail
     if (!time_launches(&bench->session, 2, &warm, failure)) return false;
     open_traffic(bench);
     if (!time_enough(&bench->session, 0.03, &bench->launches_per_round, failure) ||
-        !measure(bench, failure) || !take_profile(bench, failure))
+        !measure(bench, failure) || !measure_energy(bench, failure) ||
+        !take_profile(bench, failure))
         return false;
     evaluate(bench);
     Buffer out = {0};

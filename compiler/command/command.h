@@ -238,7 +238,7 @@ void host_traffic_close(HostTraffic *traffic);
 const Command *command_at(size_t index);
 
 extern const Command command_check, command_explain, command_emit, command_build, command_run,
-    command_bench, command_tune, command_devices, command_cache, command_fmt, command_top,
-    command_lsp;
+    command_bench, command_tune, command_advise, command_devices, command_cache, command_fmt,
+    command_top, command_lsp;
 
 #endif

@@ -63,6 +63,22 @@ static void describe_rate(double rate, char *text, size_t size) {
         snprintf(text, size, "%.1f MB/s", rate * 1e-6);
 }
 
+/* "power cap, temperature", or "none" */
+static void describe_throttle(double reasons, char *text, size_t size) {
+    size_t used = 0;
+    snprintf(text, size, "none");
+    for (unsigned bit = 0; bit < 32; bit++) {
+        const char *name = (uint64_t)reasons >> bit & 1 ? ls_throttle_name(bit) : NULL;
+        if (!name || used >= size) continue;
+        used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", name);
+    }
+}
+
+static void describe_energy(double joules, char *text, size_t size) {
+    const bool large = joules >= 1e4;
+    snprintf(text, size, large ? "%.1f kJ" : "%.1f J", large ? joules * 1e-3 : joules);
+}
+
 bool top_value(const Watched *w, ls_reading reading, char *text, size_t size) {
     const double value = w->latest.value[reading];
     if (!top_known(w, reading)) return false;
@@ -70,6 +86,9 @@ bool top_value(const Watched *w, ls_reading reading, char *text, size_t size) {
     case LS_READING_MEMORY_USED: describe_memory(w, text, size); break;
     case LS_READING_POWER: describe_power(w, text, size); break;
     case LS_READING_CLOCK: describe_clock(w, text, size); break;
+    case LS_READING_ENERGY: describe_energy(value, text, size); break;
+    case LS_READING_THROTTLE: describe_throttle(value, text, size); break;
+    case LS_READING_PCIE_REPLAYS: snprintf(text, size, "%.0f", value); break;
     case LS_READING_PCIE_RECEIVED:
     case LS_READING_PCIE_SENT: describe_rate(value, text, size); break;
     default: snprintf(text, size, "%.0f %s", value, ls_reading_unit(reading)); break;

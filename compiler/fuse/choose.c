@@ -73,7 +73,7 @@ static Cost cost_of(const Search *s, const Plan *plan) {
     for (size_t i = 0; i < plan->kernel_count; i++) {
         const Kernel *kernel = &plan->kernels[i];
         const KernelBytes bytes = plan_kernel_bytes(plan, &s->costs.sizes, kernel, arena);
-        const double work = plan_kernel_work(plan, &s->costs.sizes, kernel, arena);
+        const double work = plan_kernel_operations(plan, &s->costs.sizes, kernel, arena).work;
         const double moved = bytes.read + bytes.written, busy = work / OPERATIONS_PER_BYTE;
         cost.moved += (moved > busy ? moved : busy) / s->unit;
         for (uint32_t k = kernel->first; k < kernel->first + kernel->count; k++)

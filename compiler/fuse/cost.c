@@ -384,15 +384,19 @@ static bool row_is_on_chip(const PlanSizes *sizes, const Kernel *kernel, const P
     return NUMBER * plan_sizes_elements(sizes, inner) <= (double)sizes->on_chip;
 }
 
-double plan_kernel_work(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
-                        Arena *arena) {
+Operations plan_kernel_operations(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
+                                  Arena *arena) {
     const uint32_t end = kernel->first + kernel->count, mains = kernel->first + plan_mains(kernel);
     bool *counted = NULL;
-    double work = 0;
+    Operations sum = {0, 0};
     if (kernel->kind == KERNEL_ROW_FUSION &&
         row_is_on_chip(sizes, kernel, &plan->phases[kernel->first]))
         counted = arena_alloc(arena, plan->function->value_count * sizeof *counted);
-    for (uint32_t i = kernel->first; i < end; i++)
-        work += count_operations(plan, sizes, &plan->phases[i], i < mains ? counted : NULL).work;
-    return work;
+    for (uint32_t i = kernel->first; i < end; i++) {
+        const Operations own =
+            count_operations(plan, sizes, &plan->phases[i], i < mains ? counted : NULL);
+        sum.cost += own.cost;
+        sum.work += own.work;
+    }
+    return sum;
 }

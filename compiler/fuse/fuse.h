@@ -344,10 +344,10 @@ typedef struct Operations {
     double cost, work; /* sums of two columns of ops.def: `cost` is reported, `work` decides */
 } Operations;
 Operations plan_operations(const Plan *plan, const PlanSizes *sizes, const Phase *phase);
-/* The operations of a kernel, by which plans are compared. Where its rows stay on chip, a phase
- * reads what an earlier one computed of a row. */
-double plan_kernel_work(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
-                        Arena *arena);
+/* The operations of a kernel: their work is what plans are compared by. Where its rows stay on
+ * chip, a phase reads what an earlier one computed of a row. */
+Operations plan_kernel_operations(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
+                                  Arena *arena);
 
 /* worker_scratch.c: the plan with worker scratch: arrays, behind the plan's own, in which the row
  * fusions of the grouping keep values of a row on such a target. */

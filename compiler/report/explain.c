@@ -170,14 +170,7 @@ static void make_codes(Report *r) {
     if (found > 1) code_make_all(requests, found, r->c->options.no_cache, NULL, NULL);
 }
 
-/* A kernel's figures on a target. */
-typedef struct Figures {
-    RtcKernelStats stats;
-    TargetOccupancy occupancy; /* of its largest blocks; max 0: not known */
-} Figures;
-
-/* From its code; false with the reason in the compilation's message. */
-static bool inspect(Report *r, const char *target, size_t kernel, Figures *figures) {
+bool report_inspect(Report *r, const char *target, size_t kernel, Figures *figures) {
     RtcKernelStats *stats = &figures->stats;
     *figures = (Figures){.stats = {.registers = -1, .spill_bytes = -1, .widest_access = -1}};
     if (r->options->plan_only || !rtc_inspects(target)) return true;
@@ -215,7 +208,7 @@ static void text_targets(Report *r, size_t kernel) {
     for (size_t t = 0; t < r->options->target_count; t++) {
         const char *target = r->options->targets[t];
         Figures figures;
-        if (!inspect(r, target, kernel, &figures)) {
+        if (!report_inspect(r, target, kernel, &figures)) {
             text_printf(&r->out, "    on %-8s %.*s\n", target, (int)strcspn(r->c->message, "\n"),
                         r->c->message);
             continue;
@@ -354,7 +347,7 @@ static void json_targets(Report *r, size_t kernel) {
         Figures found;
         text_puts(&r->out, t ? ", " : "");
         text_json(&r->out, r->options->targets[t]);
-        if (!inspect(r, r->options->targets[t], kernel, &found)) {
+        if (!report_inspect(r, r->options->targets[t], kernel, &found)) {
             text_puts(&r->out, ": {\"error\": ");
             text_json(&r->out, r->c->message);
             text_puts(&r->out, "}");

@@ -11,6 +11,9 @@ const char *report_explain(ls_compilation *c, size_t step, const ls_explain_opti
  */
 ls_status report_emit(ls_compilation *c, size_t step, const char *form, const char **data,
                       size_t *size);
+/* advice.c: see ls_compilation_advise. */
+void report_advise(ls_compilation *c, size_t step, const ls_advise_options *options,
+                   ls_advice *advice);
 /* tune.c: see ls_tuning_keep and ls_tuning_list. */
 ls_status tune_keep(const ls_image *image, const ls_tuning_record *record, char *reason,
                     size_t size);
@@ -27,6 +30,8 @@ typedef struct KernelReport {
     const char *name, *share;
     Kernel plan; /* its phases */
     double read, written, operations;
+    uint64_t blocks; /* or workers, of a launch; of whose threads: */
+    uint32_t threads;
 } KernelReport;
 
 typedef struct Report {
@@ -66,8 +71,30 @@ void report_json_kernels(Report *r, const char *before, const char *more);
 uint32_t report_choose(const PlanSizes *sizes, const Plan *plan, const ls_image *image,
                        uint32_t *grouping, bool *together);
 bool report_kernel_writes(const Report *r, const KernelReport *kernel, uint32_t array);
+/* A kernel's figures on a target, from its code; false with the reason in the compilation's
+ * message. Nothing is known where the options want the plan alone. */
+typedef struct Figures {
+    RtcKernelStats stats;
+    TargetOccupancy occupancy; /* of its largest blocks; max 0: not known */
+} Figures;
+bool report_inspect(Report *r, const char *target, size_t kernel, Figures *figures);
 
 /* sequence.c: the reports of a step with `for`, part by part. */
+typedef struct SequenceReport {
+    ls_compilation *c;
+    const StepState *step;
+    const Sequence *sequence;
+    const ls_explain_options *options;
+    PlanSizes sizes; /* of the step's axes */
+    Report *parts;
+    double *times; /* by part: how often it is launched */
+    double *turns; /* and how many iterations it has */
+    double launches, moved, minimum, temporary, apart;
+    size_t temporary_count;
+    Text out;
+} SequenceReport;
+SequenceReport report_sequence_open(ls_compilation *c, size_t number,
+                                    const ls_explain_options *options);
 const char *report_sequence(ls_compilation *c, size_t number, const ls_explain_options *options);
 
 /* temporaries.c */

@@ -12,20 +12,6 @@
 #include "compile.h"
 #include "report/report.h"
 
-typedef struct SequenceReport {
-    ls_compilation *c;
-    const StepState *step;
-    const Sequence *sequence;
-    const ls_explain_options *options;
-    PlanSizes sizes; /* of the step's axes */
-    Report *parts;
-    double *times; /* by part: how often it is launched */
-    double *turns; /* and how many iterations it has */
-    double launches, moved, minimum, temporary, apart;
-    size_t temporary_count;
-    Text out;
-} SequenceReport;
-
 /* The sizes of a part's axes: those given, a coordinate, which counts nothing, and the length of
  * the axis that has strips. */
 static const char **part_sizes(const SequenceReport *r, const Function *part, size_t *count) {
@@ -190,12 +176,18 @@ static void print_json(SequenceReport *r) {
     text_puts(&r->out, "]}\n]}\n");
 }
 
-const char *report_sequence(ls_compilation *c, size_t number, const ls_explain_options *options) {
+SequenceReport report_sequence_open(ls_compilation *c, size_t number,
+                                    const ls_explain_options *options) {
     const StepState *step = &c->steps[number];
     SequenceReport r = {.c = c, .step = step, .sequence = step->sequence, .options = options};
     r.out = text_open(&c->compiler.arena);
     r.sizes = plan_sizes_read(step->simplified, options->sizes, options->size_count);
     count(&r);
+    return r;
+}
+
+const char *report_sequence(ls_compilation *c, size_t number, const ls_explain_options *options) {
+    SequenceReport r = report_sequence_open(c, number, options);
     for (size_t i = 0; i < r.sequence->part_count; i++) {
         Report *part = &r.parts[i];
         if (options->report == LS_REPORT_SCHEDULES) report_schedules(part);

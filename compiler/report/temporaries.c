@@ -34,8 +34,8 @@ static uint64_t items_of(const Report *r, const ls_image_kernel *kernel) {
     return whole(kernel->cooperative && !r->together && items > 1 ? 1 : items);
 }
 
-/* Blocks or workers of the largest launch. */
-static uint64_t max_parts(const Report *r, const ls_image_variant *variant) {
+/* Blocks or workers of each launch; gives the most of one. */
+static uint64_t count_parts(Report *r, const ls_image_variant *variant) {
     const Target *target = target_for(r->image->target);
     const uint64_t processors =
         r->options->processors ? r->options->processors : target->processors;
@@ -44,11 +44,13 @@ static uint64_t max_parts(const Report *r, const ls_image_variant *variant) {
         const ls_image_kernel *kernel = &variant->kernels[i];
         const uint64_t items = items_of(r, kernel);
         uint64_t tiles = 1;
-        uint32_t threads;
+        uint32_t threads = 1;
         if (kernel->tiles.scale) tiles = whole(plan_sizes_extent(&r->own_sizes, &kernel->tiles));
         const uint64_t parts = target->gpu
                                    ? ls_image_blocks(kernel, items, tiles, processors, &threads)
                                    : ls_image_workers(kernel, items, tiles, processors);
+        r->kernels[i].blocks = parts;
+        r->kernels[i].threads = threads;
         if (parts > max) max = parts;
     }
     return max;
@@ -62,7 +64,7 @@ void report_count_temporaries(Report *r) {
     uint64_t *offsets = arena_alloc(arena, (count + 1) * sizeof *offsets), cleared;
     ls_image_temporary *rows = arena_alloc(arena, (count + 1) * sizeof *rows);
     r->temporary_count = count;
-    r->parts = max_parts(r, variant);
+    r->parts = count_parts(r, variant);
     r->temporary_sizes = bytes;
     for (uint32_t i = 0; i < count; i++) {
         const ls_image_temporary *row = &variant->temporaries[i];

@@ -11,16 +11,18 @@ static const TargetMultiprocessor rows[] = {
 #include "target/targets.def"
 };
 
-/* "sm_90a" has what sm_90 has, "gfx90a:xnack-" what gfx90a has; no digit may follow. */
+bool target_is_variant(const char *target, const char *name) {
+    const size_t length = strlen(name);
+    const char *rest = target + length;
+    if (strncmp(target, name, length) != 0) return false;
+    const bool variant = strncmp(target, LS_TARGET_CUBIN, strlen(LS_TARGET_CUBIN)) == 0 &&
+                         isalpha((unsigned char)*rest) && !rest[1];
+    return !*rest || *rest == ':' || variant;
+}
+
 static const TargetMultiprocessor *row_of(const char *target) {
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        const size_t length = strlen(rows[i].name);
-        const char *rest = target + length;
-        if (strncmp(target, rows[i].name, length) != 0) continue;
-        const bool variant = strncmp(target, LS_TARGET_CUBIN, strlen(LS_TARGET_CUBIN)) == 0 &&
-                             isalpha((unsigned char)*rest) && !rest[1];
-        if (!*rest || *rest == ':' || variant) return &rows[i];
-    }
+    for (size_t i = 0; i < COUNT(rows); i++)
+        if (target_is_variant(target, rows[i].name)) return &rows[i];
     return NULL;
 }
 

@@ -111,8 +111,54 @@ typedef struct TargetMultiprocessor {
 typedef struct TargetOccupancy {
     uint32_t warps, max;
 } TargetOccupancy;
+/* Whether a target has what the named one has, as "sm_90a" has what sm_90 has and "gfx90a:xnack-"
+ * what gfx90a has; no digit may follow. */
+bool target_is_variant(const char *target, const char *name);
 bool target_occupancy(const char *target, uint32_t registers, uint32_t shared_bytes,
                       uint32_t threads, TargetOccupancy *occupancy);
+
+/* speed.c: what a chip can do at most: GB/s of its memory, multiprocessors (AMD: compute units),
+ * GHz, warp instructions that one issues in a cycle, GB of memory. */
+typedef struct TargetSpeed {
+    const char *name, *device; /* "sm_90", "H200" */
+    double bandwidth;
+    uint32_t processors;
+    double clock, issue;
+    uint32_t memory;
+} TargetSpeed;
+const TargetSpeed *target_speed(const char *target); /* NULL: not known */
+void target_put_speeds(Text *out);                   /* "sm_80, sm_90 ... and gfx1151" */
+
+/* The one model of time. A machine: bytes a second that are read alone and that are copied;
+ * the share of these that the best of kernels reach; instructions a second of all its processors;
+ * the seconds of a launch; and how long a load waits for an idle memory and how much longer for a
+ * busy one (0: what is loaded ahead hides it). Two bounds meet as the `meeting`-th root of the sum
+ * of such powers: the lower, the less do processors overlap what they do. */
+typedef struct TargetMachine {
+    double read_rate, copy_rate, ceiling, instruction_rate, launch, latency, queueing, meeting;
+} TargetMachine;
+/* A kernel's work: bytes, instructions, launches; the bytes of loads that are under way at once on
+ * all processors, and the seconds that an item's own instructions take between its loads. */
+typedef struct TargetLoad {
+    double read, written, instructions, launches, in_flight, item;
+} TargetLoad;
+typedef enum TargetLimit {
+    TARGET_MEMORY,
+    TARGET_INSTRUCTIONS,
+    TARGET_LATENCY,
+    TARGET_LAUNCH,
+    TARGET_LIMIT_COUNT
+} TargetLimit;
+extern const char *const target_limit_names[TARGET_LIMIT_COUNT];
+typedef struct TargetTime {
+    double bound[TARGET_LIMIT_COUNT]; /* seconds that each of the limits alone would make */
+    double total;
+    TargetLimit limit; /* the one that takes the most */
+} TargetTime;
+TargetMachine target_machine(const TargetSpeed *speed);
+/* The seconds that so many bytes take by themselves. */
+double target_traffic(const TargetMachine *machine, double read, double written);
+TargetTime target_time(const TargetMachine *machine, const TargetLoad *load);
 
 /* forms.c: the forms that `lockstep tune` tries: each is the dialect with other numbers. */
 typedef struct TargetForm {

@@ -30,6 +30,7 @@ typedef struct Options {
     /* these may change between a checkpoint and its resumption */
     const char *device, *blas, *comm, *save, *resume, *curve, *prompt;
     long stop, report, evaluate, every, sample, ranks, hash, utilisation, offload;
+    long automatic; /* --batch auto: `micro` is the most */
     double temperature, seconds;
     uint64_t given; /* bit i: the command line has option i */
 } Options;
@@ -202,6 +203,7 @@ void tape_close(Tape *tape);
 /* model.c: the parameters, and the passes over them. */
 typedef struct State { /* rank-0 values on the device, one cell each */
     Array draws, count, scale, good, skipped, rate, norm;
+    Array parts;          /* micro-batches of a step, with --batch auto */
     Array total, batches; /* of the losses since they were last looked at */
 } State;
 typedef struct Parameters {
@@ -301,6 +303,20 @@ bool offload_step(Model *model, const Routine *routine);
 void offload_wait(Model *model); /* until the moments lie on the host */
 void offload_describe(const Model *model);
 void offload_close(Offload *offload);
+
+/* noise.c: --batch auto. */
+enum { NOISE_LEAST = 2, NOISE_MOST = 32 }; /* micro-batches of a step; the most without --micro */
+typedef struct Noise {
+    long micro; /* of a step from here on */
+    Array square, signal, noise, seen, variance, scale;
+    Tape first, last;
+    Routine begin, more, end; /* the first micro-batch, each other, the update */
+} Noise;
+void noise_open(Model *model, const Pass *training, const Tape *update, Noise *noise);
+bool noise_step(Machine *machine, const Noise *noise);
+/* Looks at the noise so far, and says so where that changes how many there are. */
+void noise_choose(Model *model, Noise *noise);
+void noise_close(Noise *noise);
 
 /* history.c: the losses so far, and their picture. */
 typedef struct Point {

@@ -123,7 +123,8 @@ bool model_open(Model *model, Machine *machine, const Options *options, const Te
         ls_type type;
     } cells[] = {{&state->draws, LS_I64}, {&state->count, LS_I32},   {&state->scale, LS_F32},
                  {&state->good, LS_I32},  {&state->skipped, LS_I64}, {&state->rate, LS_F32},
-                 {&state->norm, LS_F32},  {&state->total, LS_F32},   {&state->batches, LS_I64}};
+                 {&state->norm, LS_F32},  {&state->total, LS_F32},   {&state->batches, LS_I64},
+                 {&state->parts, LS_F32}};
     for (size_t i = 0; i < COUNT(cells); i++)
         *cells[i].array = machine_array(machine, cells[i].type, 0, NULL);
     const float scale = (float)options->first_scale;
@@ -587,16 +588,17 @@ static void finish(Builder *k, PassKind kind, Pass *pass) {
     if (kind == PASS_SAMPLING) return;
     pass->total = training ? model->state.total : machine_array(k->machine, LS_F32, 0, NULL);
     pass->batches = training ? model->state.batches : machine_array(k->machine, LS_I64, 0, NULL);
-    Array dlogits = {0}, scale = {0};
+    Array dlogits = {0}, scale = {0}, parts = {0};
     if (training) dlogits = activation(k, k->r, k->v);
     if (training) scale = model->state.scale; /* else the number */
+    if (training && o->automatic) parts = model->state.parts;
     const Argument arguments[] = {
         BIND("text", pass->text),
         BIND("start", pass->start),
         BIND("logits", AS(pass->logits, k->b, k->t, k->v)),
         BIND("total", pass->total),
         BIND("batches", pass->batches),
-        VALUE("parts", (double)o->micro),
+        {.name = "parts", .array = parts, .number = (double)o->micro},
         {.name = "scale", .array = scale, .number = 1},
         BIND("dlogits", AS(dlogits, k->b, k->t, k->v)), /* of training */
     };

@@ -30,7 +30,11 @@ static const Row rows[] = {
     {"channels", "N", "width of the residual stream", WHOLE, true, FIELD(channels), 8, 8192, "128"},
     {"heads", "N", "attention heads; divides channels", WHOLE, true, FIELD(heads), 1, 128, "4"},
     {"context", "N", "characters in a window", WHOLE, true, FIELD(context), 2, 8192, "64"},
-    {"batch", "N", "windows in a micro-batch", WHOLE, true, FIELD(batch), 1, 65536, "16"},
+    {"batch", "N",
+     "windows in a micro-batch; auto: as many micro-batches of 16, up to --micro, as the "
+     "gradients' "
+     "noise asks for",
+     WHOLE, true, FIELD(batch), 1, 65536, "16"},
     {"micro", "N", "micro-batches whose gradients make a step", WHOLE, true, FIELD(micro), 1, 4096,
      "1"},
     {"slots", "N",
@@ -137,6 +141,7 @@ static bool set(Options *options, const Row *row, const char *text) {
 }
 
 int options_read(Options *options, int count, char **arguments) {
+    bool micro_given = false;
     *options = (Options){0};
     for (size_t i = 0; i < COUNT(rows); i++)
         if (rows[i].initial) set(options, &rows[i], rows[i].initial);
@@ -162,9 +167,16 @@ int options_read(Options *options, int count, char **arguments) {
             fail("%s needs a value: %s", name, rows[row].meaning);
             return WRONG_ARGUMENTS;
         }
+        if (rows[row].at == FIELD(batch) && strcmp(arguments[i + 1], "auto") == 0) {
+            options->automatic = 1;
+            i++;
+            continue;
+        }
         if (!set(options, &rows[row], arguments[++i])) return WRONG_ARGUMENTS;
         options->given |= (uint64_t)1 << row;
+        micro_given |= rows[row].at == FIELD(micro);
     }
+    if (options->automatic && !micro_given) options->micro = NOISE_MOST;
     return 0;
 }
 
@@ -255,6 +267,15 @@ bool options_agree(const Options *options) {
                     "among the ranks");
     if (options->offload && options->utilisation)
         return fail("--utilisation measures without --offload: leave one out");
+    if (options->automatic && (options->save || options->resume))
+        return fail("a checkpoint does not keep what --batch auto has seen: give a number");
+    if (options->automatic && (options->slots || options->ranks))
+        return fail("--batch auto is for one process without --slots");
+    if (options->automatic && options->micro < NOISE_LEAST)
+        return fail("--batch auto takes 2 micro-batches or more, --micro allows %ld",
+                    options->micro);
+    if (options->automatic && (options->utilisation || options->offload))
+        return fail("--batch auto goes neither with --utilisation nor with --offload");
     if (options->every > 0 && !options->save)
         return fail("--every says when to write a checkpoint, but --save does not say where");
     return true;

@@ -14,6 +14,7 @@ typedef struct Trainer {
     Checkpoint *checkpoint;
     Pass training, validation;
     Tape update;
+    Noise noise;              /* with --batch auto, in place of: */
     Routine step, evaluation; /* a training step, a batch of the validation text */
     int64_t batches;          /* of validation */
     double began;
@@ -72,16 +73,17 @@ static bool open_trainer(Trainer *trainer) {
         trainer->training.batches = model->state.batches;
     } else {
         pass_open(model, PASS_TRAINING, (PassInput){.gradients = NULL}, &trainer->training);
-        for (long i = 0; i < o->micro; i++)
+        if (!model->offload) model_update(model, &trainer->update);
+        for (long i = 0; i < o->micro && !o->automatic; i++)
             routine_add(machine, &trainer->step, &trainer->training.tape);
-        if (model->offload) {
+        if (o->automatic)
+            noise_open(model, &trainer->training, &trainer->update, &trainer->noise);
+        else if (model->offload)
             offload_fill(model, &trainer->step);
-        } else {
-            model_update(model, &trainer->update);
+        else
             routine_add(machine, &trainer->step, &trainer->update);
-        }
     }
-    routine_open(machine, &trainer->step);
+    if (!o->automatic) routine_open(machine, &trainer->step);
     routine_open(machine, &trainer->evaluation);
     slots_begin(model);
     offload_begin(model);
@@ -90,6 +92,7 @@ static bool open_trainer(Trainer *trainer) {
 
 static void close_trainer(Trainer *trainer) {
     routine_close(&trainer->step);
+    noise_close(&trainer->noise);
     routine_close(&trainer->evaluation);
     tape_close(&trainer->update);
     pass_close(&trainer->training);
@@ -119,12 +122,15 @@ static void introduce(const Trainer *trainer) {
            model->text->size, model->text->count);
     printf("model    %ld layers, %ld channels, %ld heads, context %ld: %lld parameters\n",
            o->layers, o->channels, o->heads, o->context, (long long)model_size(model));
-    printf("step     %s: ", model->machine->graphs ? "one graph" : "no graphs here");
+    printf("step     %s: ", !model->machine->graphs ? "no graphs here"
+                            : o->automatic          ? "three graphs"
+                                                    : "one graph");
     if (model->slots)
         printf("%zu steps and %zu products on each rank", steps, products);
     else
-        printf("%ld x (%zu steps, %zu products) and the update", o->micro, steps, products);
-    printf("; %ld characters\n", o->micro * o->batch * o->context);
+        printf("%s%ld x (%zu steps, %zu products) and the update", o->automatic ? "2 to " : "",
+               o->micro, steps, products);
+    printf("; %s%ld characters\n", o->automatic ? "up to " : "", o->micro * o->batch * o->context);
     printf("memory   %.1f MiB of arrays; --checkpoint %s\n",
            (double)model->machine->bytes / 1048576, o->checkpoint);
     if (model->slots) slots_describe(model);
@@ -170,30 +176,30 @@ static bool draw_curve(const Trainer *trainer) {
     const char *name = strrchr(o->text, '/');
     snprintf(title, sizeof title, "charlm: %.2g million parameters learning %.60s",
              (double)model_size(model) * 1e-6, name ? name + 1 : o->text);
-    snprintf(note, sizeof note,
-             "%ld layers, %ld channels, context %ld, %ld characters a step, %s, %s", o->layers,
-             o->channels, o->context, o->micro * o->batch * o->context, o->type,
-             ls_context_describe(model->machine->context));
+    snprintf(
+        note, sizeof note, "%ld layers, %ld channels, context %ld, %s%ld characters a step, %s, %s",
+        o->layers, o->channels, o->context, o->automatic ? "up to " : "",
+        o->micro * o->batch * o->context, o->type, ls_context_describe(model->machine->context));
     return curve_write(o->curve, &trainer->checkpoint->history, model->text->entropy, title, note);
 }
 
 /* Whether to go on after the line of progress for this step. */
-static bool look(Trainer *trainer, bool last, double *since, int64_t *steps) {
+static bool look(Trainer *trainer, bool last, double *since, int64_t *windows) {
     const Options *o = trainer->model->options;
     Machine *machine = trainer->model->machine;
     Checkpoint *checkpoint = trainer->checkpoint;
     const bool measure = last || checkpoint->step % o->evaluate == 0;
     if (!measure && checkpoint->step % o->report != 0) return true;
     const double loss = take_loss(machine, &trainer->training); /* waits */
-    const double speed =
-        (double)*steps * (double)(o->micro * o->batch * o->context) / (seconds() - *since);
+    const double speed = (double)*windows * (double)o->context / (seconds() - *since);
     const double validation = measure && reports(trainer) ? evaluate(trainer) : NAN;
     if (machine->failed ||
         !history_add(&checkpoint->history, (Point){(double)checkpoint->step, loss, validation}))
         return false;
     report(trainer, loss, validation, speed);
+    if (o->automatic && !last) noise_choose(trainer->model, &trainer->noise);
     *since = seconds();
-    *steps = 0;
+    *windows = 0;
     if (isfinite(loss)) return true;
     return fail("the loss is not finite any more: try a smaller --rate");
 }
@@ -227,6 +233,7 @@ static void print_copies(const Trainer *trainer, const Copied *copied) {
 static bool train_once(Trainer *trainer) {
     Model *model = trainer->model;
     if (model->offload) return offload_step(model, &trainer->step);
+    if (model->options->automatic) return noise_step(model->machine, &trainer->noise);
     return routine_run(model->machine, &trainer->step, 1);
 }
 
@@ -242,8 +249,8 @@ static bool run(Trainer *trainer) {
         report(trainer, NAN, validation, 0);
     }
     double since = seconds();
-    int64_t steps = 0;
-    const int64_t begun = checkpoint->step;
+    int64_t windows = 0;
+    const int64_t begun = checkpoint->step; /* in the first step, arrays come to the device */
     Copied copied = {0, 0, 0, 0};
     while (checkpoint->step < end && !slots_agree(trainer->model, interrupted)) {
         ls_copy_statistics before;
@@ -251,8 +258,8 @@ static bool run(Trainer *trainer) {
         if (!train_once(trainer)) return false;
         if (checkpoint->step > begun) add_copies(machine, &before, &copied);
         checkpoint->step++;
-        steps++;
-        if (!look(trainer, checkpoint->step == o->steps, &since, &steps)) return false;
+        windows += o->batch * (o->automatic ? trainer->noise.micro : o->micro);
+        if (!look(trainer, checkpoint->step == o->steps, &since, &windows)) return false;
         if (o->every > 0 && checkpoint->step % o->every == 0 && checkpoint->step < end &&
             !save(trainer))
             return false;

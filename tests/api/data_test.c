@@ -260,6 +260,61 @@ static void from_files(void **state) {
 }
 
 /* Whether the kernel knows that the mapping with that address is read here and there. */
+/* The samples in three files, one of them big-endian, one without any: one array. */
+static void from_many_files(void **state) {
+    (void)state;
+    ls_dataset_array arrays[2], files[2];
+    float big[9 * WIDTH];
+    char paths[2][100];
+    fill(arrays, 0);
+    const float *x = arrays[0].tensor.data;
+    for (int i = 0; i < 9 * WIDTH; i++) {
+        uint32_t word;
+        memcpy(&word, &x[20 * WIDTH + i], sizeof word);
+        word = __builtin_bswap32(word);
+        memcpy(&big[i], &word, sizeof word);
+    }
+    write_npy("many-0.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (20, 3), }", x,
+              20 * WIDTH * sizeof *x, 4);
+    write_npy("many-1.npy", "{'descr': '>f4', 'fortran_order': False, 'shape': (9, 3), }", big,
+              sizeof big, 0);
+    write_npy("many-2.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 3), }", x, 0, 0);
+    write_npy("many-3.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (8, 3), }",
+              x + 29 * WIDTH, 8 * WIDTH * sizeof *x, 0);
+    write_safetensors("lab-a.safetensors",
+                      "{\"y\":{\"dtype\":\"I32\",\"shape\":[30],\"data_offsets\":[0,120]},"
+                      "\"z\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[120,124]}}",
+                      y, 124);
+    write_safetensors("lab-b.safetensors",
+                      "{\"y\":{\"dtype\":\"I32\",\"shape\":[7],\"data_offsets\":[0,28]}}", y + 30,
+                      28);
+    snprintf(paths[0], sizeof paths[0], "%s", in_folder("many-?.npy"));
+    snprintf(paths[1], sizeof paths[1], "%s", in_folder("lab-*.safetensors:y"));
+    files[0] = (ls_dataset_array){.name = "x", .path = paths[0]};
+    files[1] = (ls_dataset_array){.name = "y", .path = paths[1]};
+    expect_epochs(files, NULL, &all, true, true);
+    expect_epochs(files, &(ls_dataset_options){.chunk_bytes = 40}, &ordered, true, false);
+    expect_epochs(files, &nothing_fits, &part, false, true);
+    ls_context *context;
+    ls_dataset *dataset;
+    EXPECT_OK(NULL, ls_context_create("cpu", NULL, &context));
+    write_npy("many-4.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 2), }", x, 32,
+              0);
+    EXPECT_FAILURE(context, LS_ERROR_FILE, ls_dataset_create(context, files, 1, NULL, &dataset),
+                   "many-4.npy", "is not that of the first file");
+    snprintf(paths[0], sizeof paths[0], "%s", in_folder("absent-*.npy"));
+    EXPECT_FAILURE(context, LS_ERROR_FILE, ls_dataset_create(context, files, 1, NULL, &dataset),
+                   "absent-*.npy: no file has such a name");
+    static const char *const others[][2] = {
+        {"x.tfrecord", "tf.data.TFRecordDataset"}, {"x.jsonl", "json.loads"}, {"x.tar", "tar -xf"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        files[0].path = others[i][0];
+        EXPECT_FAILURE(context, LS_ERROR_FILE, ls_dataset_create(context, files, 1, NULL, &dataset),
+                       others[i][0], others[i][1]);
+    }
+    ls_context_destroy(context);
+}
+
 static bool read_at_random(const void *address) {
     FILE *file = fopen("/proc/self/smaps", "r");
     char line[512];
@@ -557,17 +612,12 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_bits),
-        cmocka_unit_test(where_it_lies),
-        cmocka_unit_test(from_files),
-        cmocka_unit_test(odd_files),
-        cmocka_unit_test(rows_are_asked_for),
-        cmocka_unit_test(beyond_32_bits),
-        cmocka_unit_test(a_limit),
-        cmocka_unit_test(orders),
-        cmocka_unit_test(progress),
-        cmocka_unit_test(wrong_calls),
-        cmocka_unit_test(no_memory),
+        cmocka_unit_test(the_same_bits),  cmocka_unit_test(where_it_lies),
+        cmocka_unit_test(from_files),     cmocka_unit_test(from_many_files),
+        cmocka_unit_test(odd_files),      cmocka_unit_test(rows_are_asked_for),
+        cmocka_unit_test(beyond_32_bits), cmocka_unit_test(a_limit),
+        cmocka_unit_test(orders),         cmocka_unit_test(progress),
+        cmocka_unit_test(wrong_calls),    cmocka_unit_test(no_memory),
     };
     if (!mkdtemp(folder)) return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

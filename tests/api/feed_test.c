@@ -3,7 +3,12 @@
 #include "fixtures.h"
 #include "failing_memory.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 enum { BATCH = 4, WIDTH = 3 };
 static const int64_t x_shape[] = {BATCH, WIDTH}, y_shape[] = {BATCH};
@@ -179,12 +184,152 @@ static void no_memory(void **state) {
     close_fixture(&f);
 }
 
+/* ---- several producers ---- */
+
+enum { PRODUCERS = 4, TICKETS = 40, SKIPPED = 7 };
+
+/* Ticket t has a batch of t + 1 in each of its first 1 + t % BATCH samples; one in seven is
+ * skipped.
+ */
+static bool produce_one(ls_feed *feed) {
+    uint64_t ticket;
+    void *host[2];
+    if (ls_feed_claim(feed, &ticket, host) != LS_OK) return false;
+    if (ticket >= TICKETS) {
+        ls_feed_close(feed);
+        ls_feed_deliver(feed, ticket, 0);
+        return false;
+    }
+    const int64_t samples = 1 + (int64_t)(ticket % BATCH);
+    nanosleep(&(struct timespec){.tv_nsec = (long)(ticket * 7919 % 5) * 200000}, NULL);
+    for (int64_t i = 0; i < samples * WIDTH; i++) ((float *)host[0])[i] = (float)(ticket + 1);
+    for (int64_t i = 0; i < samples; i++) ((int32_t *)host[1])[i] = (int32_t)ticket + 1;
+    return ls_feed_deliver(feed, ticket, ticket % SKIPPED == SKIPPED - 1 ? 0 : samples) == LS_OK;
+}
+
+static void *produce(void *feed) {
+    while (produce_one(feed)) continue;
+    return NULL;
+}
+
+/* All batches come, in the order of their tickets. */
+static void expect_in_order(Fixture *f, ls_feed *feed) {
+    double total = 0, sum;
+    ls_tensor y;
+    for (uint64_t ticket = 0; ticket < TICKETS; ticket++) {
+        if (ticket % SKIPPED == SKIPPED - 1) continue;
+        const int64_t samples = 1 + (int64_t)(ticket % BATCH);
+        EXPECT_OK(f->context, ls_feed_next(feed));
+        EXPECT_OK(f->context, ls_feed_tensor(feed, 1, &y));
+        assert_int_equal(y.shape[0], samples);
+        EXPECT_OK(f->context, ls_step_launch(f->step));
+        total += (double)((ticket + 1) * (uint64_t)samples * (WIDTH + 1));
+        EXPECT_OK(f->context, ls_step_get(f->step, "total", &sum));
+        assert_true(sum == total);
+    }
+    EXPECT_FAILURE(f->context, LS_ERROR_STATE, ls_feed_next(feed), "closed and has no more");
+}
+
+static void from_threads(void **state) {
+    (void)state;
+    Fixture f;
+    ls_feed *feed;
+    pthread_t threads[PRODUCERS];
+    open(&f);
+    for (uint32_t slots = 2; slots <= 5; slots += 3) {
+        const double none = 0;
+        EXPECT_OK(f.context, ls_step_set(f.step, "total", &none));
+        EXPECT_OK(f.context, ls_feed_create(f.context, arrays, 2, slots, LS_FEED_THREADS, &feed));
+        EXPECT_OK(f.context, ls_feed_bind(feed, f.step));
+        for (int i = 0; i < PRODUCERS; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, produce, feed), 0);
+        expect_in_order(&f, feed);
+        for (int i = 0; i < PRODUCERS; i++) pthread_join(threads[i], NULL);
+        ls_feed_statistics statistics;
+        ls_feed_stats(feed, &statistics);
+        assert_int_equal(statistics.batches, TICKETS - TICKETS / SKIPPED);
+        assert_true(statistics.producer_waits > 0 && statistics.producer_waited_ms > 0);
+        assert_true(ON_CPU ? statistics.copies == 0 : statistics.copies >= statistics.batches);
+        ls_feed_destroy(feed);
+    }
+    close_fixture(&f);
+}
+
+static void from_processes(void **state) {
+    (void)state;
+    CPU_ONLY();
+    Fixture f;
+    ls_feed *feed;
+    pid_t workers[PRODUCERS];
+    open(&f);
+    EXPECT_OK(f.context, ls_feed_create(f.context, arrays, 2, 3, LS_FEED_PROCESSES, &feed));
+    EXPECT_OK(f.context, ls_feed_bind(feed, f.step));
+    for (int i = 0; i < PRODUCERS; i++) {
+        workers[i] = fork();
+        if (workers[i] == 0) _exit(produce(feed) != NULL);
+    }
+    expect_in_order(&f, feed);
+    for (int i = 0; i < PRODUCERS; i++) {
+        int status;
+        assert_int_equal(waitpid(workers[i], &status, 0), workers[i]);
+        assert_int_equal(status, 0);
+    }
+    ls_feed_destroy(feed);
+    /* one that is killed with a ticket in its hand, after one that it has delivered */
+    EXPECT_OK(f.context, ls_feed_create(f.context, arrays, 2, 3, LS_FEED_PROCESSES, &feed));
+    pid_t worker = fork();
+    if (worker == 0) {
+        uint64_t ticket;
+        void *host[2];
+        produce_one(feed);
+        ls_feed_claim(feed, &ticket, host);
+        raise(SIGKILL);
+    }
+    EXPECT_OK(f.context, ls_feed_next(feed));
+    EXPECT_FAILURE(f.context, LS_ERROR_STATE, ls_feed_next(feed), "producer process",
+                   "ended without delivering ticket 1");
+    assert_int_equal(waitpid(worker, NULL, 0), worker);
+    ls_feed_destroy(feed);
+    close_fixture(&f);
+}
+
+static void wrong_tickets(void **state) {
+    (void)state;
+    Fixture f;
+    ls_feed *feed;
+    uint64_t ticket;
+    void *host[2];
+    open(&f);
+    EXPECT_FAILURE(f.context, LS_ERROR_ARGUMENT, ls_feed_create(f.context, arrays, 2, 3, 8, &feed),
+                   "the flags are");
+    EXPECT_OK(f.context, ls_feed_create(f.context, arrays, 2, 3, 0, &feed));
+    EXPECT_FAILURE(NULL, LS_ERROR_STATE, ls_feed_claim(feed, &ticket, host), "LS_FEED_THREADS");
+    EXPECT_FAILURE(NULL, LS_ERROR_STATE, ls_feed_deliver(feed, 0, 1), "LS_FEED_THREADS");
+    EXPECT_FAILURE(NULL, LS_ERROR_STATE, ls_feed_close(feed), "LS_FEED_THREADS");
+    EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_feed_close(NULL), "NULL");
+    ls_feed_destroy(feed);
+    EXPECT_OK(f.context, ls_feed_create(f.context, arrays, 2, 3, LS_FEED_THREADS, &feed));
+    EXPECT_FAILURE(f.context, LS_ERROR_STATE, ls_feed_acquire(feed, host), "ls_feed_claim");
+    EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_feed_claim(feed, NULL, host), "ticket is NULL");
+    EXPECT_FAILURE(NULL, LS_ERROR_STATE, ls_feed_deliver(feed, 0, 1), "ticket 0 is not claimed");
+    EXPECT_OK(NULL, ls_feed_claim(feed, &ticket, host));
+    assert_int_equal(ticket, 0);
+    EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_feed_deliver(feed, 0, BATCH + 1), "5 samples");
+    EXPECT_OK(NULL, ls_feed_deliver(feed, 0, BATCH));
+    EXPECT_FAILURE(NULL, LS_ERROR_STATE, ls_feed_deliver(feed, 0, 1), "delivered before");
+    EXPECT_OK(NULL, ls_feed_close(feed));
+    EXPECT_FAILURE(NULL, LS_ERROR_STATE, ls_feed_claim(feed, &ticket, host), "closed");
+    EXPECT_OK(f.context, ls_feed_next(feed));
+    ls_feed_destroy(feed);
+    close_fixture(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_place),
-        cmocka_unit_test(at_one_place),
-        cmocka_unit_test(wrong_calls),
-        cmocka_unit_test(no_memory),
+        cmocka_unit_test(in_place),      cmocka_unit_test(at_one_place),
+        cmocka_unit_test(wrong_calls),   cmocka_unit_test(no_memory),
+        cmocka_unit_test(from_threads),  cmocka_unit_test(from_processes),
+        cmocka_unit_test(wrong_tickets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

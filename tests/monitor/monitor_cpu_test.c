@@ -89,6 +89,7 @@ static void files(void **state) {
     (void)state;
     ls_monitor *monitor;
     ls_sample sample;
+    put("/proc/self/cgroup", "none\n");
     put("/proc/stat", "cpu  100 0 100 700 100 0 0 0 0 0\ncpu0 1 2 3\n");
     put("/proc/meminfo", "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable: 600 kB\n");
     put("/proc/cpuinfo", "processor : 0\ncpu MHz\t\t: 2000.5\nprocessor : 1\ncpu MHz : 3000.5\n");
@@ -115,7 +116,14 @@ static void files(void **state) {
     assert_true(knows(&sample, LS_READING_UTILISATION, 75));
     assert_true(knows(&sample, LS_READING_CLOCK, 3300));
     assert_true(sample.value[LS_READING_POWER] > 0); /* 1.001 J in the time that passed */
+    assert_true(knows(&sample, LS_READING_ENERGY, 1.001));
     assert_false(sample.known >> LS_READING_FAN & 1);
+    put("/proc/self/cgroup",
+        "0::/pods/one\n"); /* which has 4,096,000 bytes, and two million left */
+    put("/proc/meminfo", "MemTotal: 9000 kB\nMemAvailable: 8000 kB\n");
+    EXPECT_OK(NULL, ls_monitor_sample(monitor, &sample));
+    assert_true(knows(&sample, LS_READING_MEMORY_TOTAL, 4096000));
+    assert_true(knows(&sample, LS_READING_MEMORY_USED, 2000000));
 
     put("/proc/stat", "nonsense\n");
     put("/proc/meminfo", "MemTotal: 5 kB\nMemAvailable: 600 kB\n");
@@ -262,6 +270,9 @@ static void refusals(void **state) {
     assert_string_equal(ls_reading_name(LS_READING_MEMORY_USED), "memory_used");
     assert_string_equal(ls_reading_unit(LS_READING_POWER), "W");
     assert_string_equal(ls_reading_name(LS_READING_COUNT), "?");
+    assert_string_equal(ls_throttle_name(5), "temperature");
+    assert_null(ls_throttle_name(0));
+    assert_null(ls_throttle_name(99));
 }
 
 static void no_memory(void **state) {

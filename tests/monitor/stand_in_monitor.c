@@ -91,6 +91,24 @@ static UNUSED int nvml_pcie(void *device, int counter, unsigned *kilobytes) {
     return 0;
 }
 
+/* Each time more, so that what is in between has used something. */
+static UNUSED int nvml_energy(void *device, unsigned long long *millijoules) {
+    static unsigned long long spent = 5000000;
+    spent += 2000;
+    *millijoules = state.absurd ? ~0ull : spent + number_of(device);
+    return 0;
+}
+
+static UNUSED int nvml_throttle(void *device, unsigned long long *reasons) {
+    *reasons = state.absurd ? ~0ull : 0x25 + ((unsigned long long)number_of(device) << 6);
+    return 0;
+}
+
+static UNUSED int nvml_replays(void *device, unsigned *count) {
+    *count = ABSURD(3 + number_of(device));
+    return 0;
+}
+
 static UNUSED int nvml_fan(void *device, unsigned *percent) {
     *percent = ABSURD(20 + number_of(device));
     return 0;
@@ -204,6 +222,19 @@ static UNUSED int rocm_fan_max(uint32_t device, uint32_t sensor, uint64_t *speed
     (void)device;
     *speed = 255;
     return sensor != 0;
+}
+
+static UNUSED int rocm_energy(uint32_t device, uint64_t *count, float *microjoules,
+                              uint64_t *time) {
+    *count = (uint64_t)(1000 + device) * 1000000;
+    *microjoules = state.absurd ? 1e30f : 0.5f;
+    *time = 1;
+    return 0;
+}
+
+static UNUSED int rocm_replays(uint32_t device, uint64_t *count) {
+    *count = state.absurd ? UINT64_MAX : 3u + device;
+    return 0;
 }
 
 static UNUSED int rocm_processes(RocmProcess *rows, uint32_t *count) {

@@ -223,6 +223,55 @@ typedef struct ls_explain_options {
 ls_status ls_compilation_explain(ls_compilation *compilation, size_t step,
                                  const ls_explain_options *options, const char **text);
 
+/* What `lockstep advise` tells: what a step takes on a machine, before anything runs. The machine
+ * is the chip that a target's datasheet figures are of, or the one that `machine` describes: how
+ * fast it reads and copies memory while so many bytes are in use (in ascending order; in between it
+ * goes by their logarithm), the operations a second of all threads of a CPU, the seconds of a
+ * launch, and the multiprocessors or threads. What is 0 is the chip's; of a CPU all is needed. */
+typedef struct ls_memory_rate {
+    double bytes, read_gb_s, copy_gb_s;
+} ls_memory_rate;
+typedef struct ls_machine {
+    const ls_memory_rate *rates;
+    size_t rate_count;
+    double operations_per_s, launch_s;
+    uint32_t processors;
+} ls_machine;
+typedef struct ls_advise_options {
+    const char *target;
+    const char *const *sizes; /* as of ls_explain_options */
+    size_t size_count;
+    int plan_only; /* nothing is compiled: registers and resident warps are assumed */
+    ls_machine machine;
+} ls_advise_options;
+typedef struct ls_advice_kernel {
+    const char *name, *partition;
+    const char *limit; /* what binds it: "memory", "instructions", "latency", "launch" */
+    double launches, bytes_read, bytes_written; /* in all launches */
+    double operations;                          /* in all launches, by the table of operations */
+    int registers, spill_bytes, shared_bytes;   /* -1: not known */
+    uint32_t warps, warps_max;                  /* resident; 0: not known */
+    double blocks;                              /* or workers, of one launch */
+    double memory_s, instructions_s, latency_s, launch_s; /* if nothing else took time */
+    double time_s;
+} ls_advice_kernel;
+typedef struct ls_advice {
+    const ls_advice_kernel *kernels;
+    size_t kernel_count;
+    const char *device; /* whose figures these are: "H200"; NULL: the machine's */
+    double launches, bytes_moved, bytes_minimum, time_s;
+    double traffic_s;         /* of reading and writing the arrays alone, in one launch */
+    double memory_gb_s;       /* that this is at */
+    double operations_per_s;  /* that the machine reaches */
+    uint64_t array_bytes;     /* of all parameters, */
+    uint64_t temporary_bytes; /* and of what the step allocates; as a memory pool cuts them */
+    uint64_t device_bytes;    /* of the chip's memory; 0: the machine's */
+} ls_advice;
+/* The kernels stay until the compilation is destroyed. LS_ERROR_ARGUMENT for a target of which no
+ * figures are known. */
+ls_status ls_compilation_advise(ls_compilation *compilation, size_t step,
+                                const ls_advise_options *options, ls_advice *advice);
+
 /* Ahead of time: a C header and a C file that need the runtime only, with the kernels of the steps
  * for every target: machine code of GPUs (PTX for "compute_90"), C for "cpu". The same input gives
  * the same bytes. */

@@ -379,15 +379,16 @@ typedef struct ls_feed_array {
     uint32_t rank;        /* at least 1: the first axis counts the samples */
     const int64_t *shape; /* of a full batch */
 } ls_feed_array;
-/* `slots`: how many batches the ring holds, 2 to 64; 0 for 3. `fixed`: 0, and the arrays of each
- * batch lie where it was copied to, with the batch's own number of samples: ls_feed_next binds the
- * steps given to ls_feed_bind anew. 1, and all batches come to lie at one place (one more copy on
- * the device, on the context's stream), with the shape of a full one and zeros where a batch is
+/* `slots`: how many batches the ring holds, 2 to 64; 0 for 3. Without LS_FEED_FIXED the arrays of
+ * each batch lie where it was copied to, with the batch's own number of samples: ls_feed_next binds
+ * the steps given to ls_feed_bind anew. With it all batches come to lie at one place (one more copy
+ * on the device, on the context's stream), with the shape of a full one and zeros where a batch is
  * short: bindings never change, so a captured graph can read them; call ls_feed_next ahead of every
  * replay. A step that must know how full the batch is has a parameter `feed_samples: i64`, which
- * ls_feed_bind binds. */
+ * ls_feed_bind binds. LS_FEED_THREADS and LS_FEED_PROCESSES: see ls_feed_claim. */
+enum { LS_FEED_FIXED = 1, LS_FEED_THREADS = 2, LS_FEED_PROCESSES = 4 };
 ls_status ls_feed_create(ls_context *context, const ls_feed_array *arrays, size_t count,
-                         uint32_t slots, int fixed, ls_feed **feed);
+                         uint32_t slots, int flags, ls_feed **feed);
 /* Waits for its copies. Steps that it was bound to must be bound anew before they run again. */
 void ls_feed_destroy(ls_feed *feed);
 /* The memory of each array in the next free slot, for `count` arrays, packed with the last axis
@@ -396,8 +397,24 @@ void ls_feed_destroy(ls_feed *feed);
 ls_status ls_feed_acquire(ls_feed *feed, void **arrays);
 /* Queues the copy of the first `samples` samples, 1 to a full batch. The slot is the feed's. */
 ls_status ls_feed_submit(ls_feed *feed, int64_t samples);
+/* Of a feed with LS_FEED_THREADS or LS_FEED_PROCESSES batches come from several producers: threads
+ * of the process, or with the latter also processes that were forked after ls_feed_create, such as
+ * a data loader's workers, whose slots are then memory that they share (and not page-locked). A
+ * producer claims a ticket with a slot's arrays, waiting while all slots are in use, fills it, and
+ * delivers it; batches are taken in the order of the tickets, 0, 1, 2 ..., whoever is first, so
+ * what a ticket's number says (its part of the data, its seed) decides what a training sees. These
+ * three are called from any thread or process, and leave their messages to ls_error_message(NULL).
+ * LS_ERROR_STATE: the feed was closed. */
+ls_status ls_feed_claim(ls_feed *feed, uint64_t *ticket, void **arrays);
+/* 1 to a full batch; 0: there is nothing under this ticket, it is skipped. */
+ls_status ls_feed_deliver(ls_feed *feed, uint64_t ticket, int64_t samples);
+/* No ticket is given any more, and who waits for one returns. Batches that are delivered are still
+ * taken; ls_feed_next after the last of them is LS_ERROR_STATE. Producers have to be done before
+ * ls_feed_destroy. */
+ls_status ls_feed_close(ls_feed *feed);
 /* Makes the oldest batch submitted the one that steps launched from now on read. Not in a capture.
- * LS_ERROR_STATE when none was submitted. */
+ * LS_ERROR_STATE when none was submitted; where there are producers it waits for the next ticket's,
+ * and that is also the error of a producer's process that has ended without delivering it. */
 ls_status ls_feed_next(ls_feed *feed);
 /* Binds the step's parameters that are called as the feed's arrays, now and, where they move, at
  * every ls_feed_next until the feed is destroyed. LS_ERROR_ARGUMENT when there is none. */
@@ -411,6 +428,10 @@ typedef struct ls_feed_statistics {
     double waited_ms;
     uint32_t slots, waiting; /* in all; submitted and not yet taken by ls_feed_next */
     int pinned;              /* 0: the driver had no page-locked memory, copies are slower */
+    uint64_t copies;         /* to the device, of all batches; 0 where it reads the slots */
+    uint64_t device_waits;   /* batches whose copy was under way when they were taken */
+    uint64_t producer_waits; /* times ls_feed_next waited for a producer */
+    double producer_waited_ms;
 } ls_feed_statistics;
 void ls_feed_stats(const ls_feed *feed, ls_feed_statistics *statistics);
 
@@ -427,7 +448,9 @@ typedef struct ls_dataset ls_dataset;
 typedef struct ls_dataset_array {
     const char *name; /* of the parameter it is for */
     /* A file: x.npy, x.safetensors with one tensor, or x.safetensors:NAME. It is mapped, may be
-     * larger than the memory of the host, and must stay as it is until ls_dataset_destroy. */
+     * larger than the memory of the host, and must stay as it is until ls_dataset_destroy. Or a
+     * pattern, "shards/x-*.npy" (* ? and [...] as a shell has them): the samples of all such files,
+     * in the order of their names, are one array, which is loaded, or comes batch by batch. */
     const char *path;
     /* Where path is NULL, contiguous memory of the host; stays the caller's and as it is until
      * ls_dataset_destroy. */
@@ -582,7 +605,10 @@ ls_status ls_profile_trace(ls_context *context, const char *path);
     X(MEMORY_CLOCK, "memory_clock", "MHz", 5e4)                            \
     X(PCIE_RECEIVED, "pcie_received", "bytes/s", 1e12) /* by the device */ \
     X(PCIE_SENT, "pcie_sent", "bytes/s", 1e12)                             \
-    X(FAN, "fan", "%", 200)
+    X(FAN, "fan", "%", 200)                                                \
+    X(ENERGY, "energy", "J", 1e13)          /* since some time before */   \
+    X(THROTTLE, "throttle", "reasons", 1e6) /* bits: ls_throttle_name */   \
+    X(PCIE_REPLAYS, "pcie_replays", "packets", 4e9)
 typedef enum ls_reading {
 #define LS_READING_ENUM(id, name, unit, most) LS_READING_##id,
     LS_READING_LIST(LS_READING_ENUM)
@@ -591,6 +617,9 @@ typedef enum ls_reading {
 } ls_reading;
 const char *ls_reading_name(ls_reading reading); /* "memory_used"; "?" for none */
 const char *ls_reading_unit(ls_reading reading); /* "bytes" */
+/* What bit `bit` of LS_READING_THROTTLE says that keeps the clock down: "power cap"; NULL: there is
+ * no such bit, or it is no harm (an idle device, a clock that somebody chose). */
+const char *ls_throttle_name(unsigned bit);
 
 typedef struct ls_monitor ls_monitor;
 /* Watches a device by name, "cuda:0", "hip:1", "cpu" (NULL and "auto" as for ls_context_create),

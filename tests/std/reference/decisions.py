@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from cases import LIST, Draw, Family, rounded
-from philox import bits
+from philox import bits, normal, uniform
 
 
 AWKWARD = [math.nan, -math.inf, 1e4, math.inf, -1e4]
@@ -417,11 +417,74 @@ def metrics():
         zeros = {key: torch.zeros(columns) if columns else None for key in ("mean", "squares")}
         family.case(name, "std/metrics:" + name, launches, {"seen": None, **zeros},
                     None if correction else {"correction": 0}, {"mean": "f64", "squares": "f64"})
+    tensors = [draw.numbers((5, 3), -2, 2), draw.numbers((0,)), draw.numbers((7,), -3, 3)]
+    family.case("squared_norm", "std/metrics:squared_norm",
+                [({"x": tensors}, {"square": sum((x ** 2).sum() for x in tensors)})])
+    noise_scale(family, draw)
     family.case("running_variance-single", "std/metrics:running_variance",
                 [({"x": torch.tensor([[2.0]])}, {"seen": 1, "mean": torch.tensor([2.0]), "squares": torch.zeros(1),
                                                  "variance": torch.tensor([math.nan])})],
                 {"seen": None, "mean": torch.zeros(1), "squares": torch.zeros(1)},
                 kinds={"mean": "f64", "squares": "f64"})
+    return family
+
+
+def noise_scale(family, draw):
+    """Appendix A.1 of McCandlish et al. 2018, of gradients with a known mean, and one step that says nothing."""
+    launches, firsts, signal, noise, seen = [], [], 0.0, 0.0, 0
+    one_signal, one_noise = 0.0, 0.0
+    for micro_batches in (4, 1, 4, 2):
+        gradients = 0.5 + draw.numbers((micro_batches, 30), -1, 1)
+        square = rounded((gradients ** 2).sum(1), "f32")
+        of_mean = rounded((gradients.mean(0) ** 2).sum(), "f32")
+        few, many = 8, 8 * micro_batches
+        if micro_batches > 1:
+            signal = 0.95 * signal + 0.05 * (many * of_mean - few * square.mean()) / (many - few)
+            noise = 0.95 * noise + 0.05 * (square.mean() - of_mean) / (1 / few - 1 / many)
+            one_signal = 0.95 * one_signal + 0.05 * (many * of_mean - few * square[0]) / (many - few)
+            one_noise = 0.95 * one_noise + 0.05 * (square[0] - of_mean) / (1 / few - 1 / many)
+            seen += 1
+        launches.append(({"square": square, "square_of_mean": of_mean},
+                         {"signal": signal, "noise": noise, "seen": seen, "variance": noise / (1 - 0.95 ** seen),
+                          "scale": noise / signal if signal > 0 else math.nan}))
+        firsts.append(({"square": square[0], "square_of_mean": of_mean, "batches": torch.tensor(micro_batches)},
+                       {"signal": one_signal, "noise": one_noise, "seen": seen, "variance": one_noise / (1 - 0.95 ** seen),
+                        "scale": one_noise / one_signal if one_signal > 0 else math.nan}))
+    family.case("gradient_noise_scale", "std/metrics:gradient_noise_scale", launches, {"signal": None, "noise": None, "seen": None},
+                {"samples": 8}, {"signal": "f64", "noise": "f64", "seen": "i64", "samples": "i64"}, relative=2e-5)
+    nothing = {"square": torch.tensor(math.inf), "square_of_mean": torch.tensor(1.0), "batches": torch.tensor(4)}
+    firsts.append((nothing, dict(firsts[-1][1])))
+    family.case("gradient_noise_scale_of_first", "std/metrics:gradient_noise_scale_of_first", firsts,
+                {"signal": None, "noise": None, "seen": None}, {"samples": 8},
+                {"signal": "f64", "noise": "f64", "seen": "i64", "samples": "i64", "batches": "i64"}, relative=2e-5)
+
+
+def data():
+    """Images: draws are those of philox.py, in the order of the calls in the source."""
+    family, draw = Family("data"), Draw("data")
+    keys = {"seed": 5000000000, "count": 3}
+    pixels, mean, deviation = draw.integers((3, 2, 5, 4), 0, 255), draw.numbers((2,), 0.3, 0.6), draw.numbers((2,), 0.2, 0.3)
+    scale = rounded(torch.tensor(1 / 255), "f32")
+    family.case("normalise_images", "std/data:normalise_images",
+                [({"x": pixels, "mean": mean, "deviation": deviation},
+                  {"y": (pixels.double() * scale - mean[:, None, None]) / deviation[:, None, None]})], kinds={"x": "u8"})
+    x = draw.numbers((5, 2, 6, 7), -2, 2)
+    for label, pad, rows, columns in (("", 0, 4, 3), ("-padded", 2, 6, 7), ("-whole", 0, 6, 7)):
+        padded = torch.nn.functional.pad(x, (pad,) * 4, value=0.25)
+        top = below(bits((5,), 5000000000, 3, 0), 6 + 2 * pad - rows + 1)
+        left = below(bits((5,), 5000000000, 3, 1), 7 + 2 * pad - columns + 1)
+        y = torch.stack([image[:, i:i + rows, j:j + columns] for image, i, j in zip(padded, top.tolist(), left.tolist())])
+        family.case("random_crop" + label, "std/data:random_crop", [({"x": x}, {"y": y})],
+                    numbers={**keys, "pad": pad, "fill": 0.25}, sizes=f"r={rows},s={columns}")
+    flipped = uniform((5,), 5000000000, 3, 0) < 0.5
+    family.case("random_flip", "std/data:random_flip",
+                [({"x": x}, {"y": torch.where(flipped[:, None, None, None], x.flip(3), x)})], numbers=keys)
+    family.case("random_flip-none", "std/data:random_flip", [({"x": x}, {"y": x})], numbers={**keys, "probability": 0.0})
+    family.case("random_flip-all", "std/data:random_flip", [({"x": x}, {"y": x.flip(3)})], numbers={**keys, "probability": 1.0})
+    rows = x[:, 0, 0]
+    family.case("add_noise", "std/data:add_noise", [({"x": rows}, {"y": rows + 0.5 * normal((5, 7), 5000000000, 3, 0)})],
+                numbers={**keys, "deviation": 0.5})
+    family.case("add_noise-none", "std/data:add_noise", [({"x": rows}, {"y": rows})], numbers={**keys, "deviation": 0.0})
     return family
 
 
@@ -478,4 +541,4 @@ def random():
     return family
 
 
-FAMILIES = [losses, rl, metrics, random]
+FAMILIES = [losses, rl, metrics, random, data]

@@ -1,5 +1,7 @@
 """Random numbers as the language defines them: Philox 4x32-10 (Salmon et al. 2011) under a key made of
 seed, step, the call's place and the tensor's number."""
+import math
+
 import torch
 
 
@@ -25,3 +27,16 @@ def bits(shape, seed, step, ordinal, tensor=0):
 
 def uniform(shape, seed, step, ordinal, tensor=0):
     return (bits(shape, seed, step, ordinal, tensor) >> 8).double() * 2.0 ** -24
+
+
+def normal(shape, seed, step, ordinal, tensor=0):
+    """Box and Muller on the words of elements i & ~1 and i | 1: the even one gets the cosine."""
+    count = 1
+    for length in shape:
+        count *= length
+    words = bits((count + 1,), seed, step, ordinal, tensor).tolist()
+    values = []
+    for i in range(count):
+        u, angle = ((words[i & ~1] >> 8) + 1) * 2.0 ** -24, (words[i | 1] >> 8) * 2.0 ** -23 * math.pi
+        values.append(math.sqrt(-2 * math.log(u)) * (math.sin(angle) if i & 1 else math.cos(angle)))
+    return torch.tensor(values, dtype=torch.float64).reshape(shape)
