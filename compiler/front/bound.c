@@ -34,6 +34,7 @@ typedef struct Arguments {
 } Arguments;
 
 typedef struct Bound {
+    const Step *step; /* whose axes those of sums are; NULL: they have none */
     ls_math math;
     uint32_t work;  /* values that may still be looked at */
     uint32_t level; /* of the recursion */
@@ -181,6 +182,15 @@ static bool rounds_nothing(uint8_t op) {
            op == OP_CLAMP || op == OP_COPYSIGN || op == OP_FLOAT_FROM_BITS;
 }
 
+/* Of a list each tensor is added up by a tree, and then those of all tensors by another. */
+static int trees_of(const Bound *b, AxisSet axes) {
+    for (size_t a = 0; b->step && a < b->step->axis_count; a++) {
+        const int parent = b->step->axes[a].parent;
+        if ((axes >> a & 1) && parent >= 0 && (axes >> parent & 1)) return 2;
+    }
+    return 1;
+}
+
 static Error op_error(Bound *b, const Typed *a, const Arguments *given) {
     Error x[3] = {exact, exact, exact};
     const double own = half_unit(a);
@@ -213,7 +223,7 @@ static Error op_error(Bound *b, const Typed *a, const Arguments *given) {
     case OP_SUM:
         if (type_class(a->type) != 'F') return is_exact(x[0]) ? exact : unknown;
         if (!not_negative(b, a->args[0], given)) return unknown;
-        x[0].sums += 1;
+        x[0].sums += trees_of(b, (AxisSet)a->payload);
         return x[0];
     case OP_ROUND_TO: return scaled(x[0], 1, storage_unit((Type)a->payload));
     default: break;
@@ -259,7 +269,7 @@ const char *typed_bound(Checker *c, const Typed *value, ls_math math) {
     if (type_class(value->type) != 'F' || is_constant(value) || value->kind == TYPED_PARAMETER)
         return NULL;
     if (math == LS_MATH_FAST) return NULL; /* the hardware's functions, and contraction */
-    Bound b = {.math = math, .work = WORK_MAX};
+    Bound b = {.step = c->step, .math = math, .work = WORK_MAX};
     const Error e = error_of(&b, value, NULL);
     if (!e.known) return NULL;
     const bool wide = value->type == TYPE_F64;

@@ -8,7 +8,6 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-
 #include "base/base.h"
 #include "ir/ir.h"
 #include "front/front.h"
@@ -410,14 +409,15 @@ static void resolve_mentions(Index *index) {
         index->mentions[kept++] = mention;
     }
     index->tables.mention_count = kept;
-    qsort(index->mentions, kept, sizeof *index->mentions, compare_mentions);
+    if (kept) qsort(index->mentions, kept, sizeof *index->mentions, compare_mentions);
 }
 
 /* Each place once: of a scan, which is checked several times, the last; of a fn, whether its calls
  * differ. */
 static void merge_values(Index *index) {
     size_t kept = 0;
-    qsort(index->values, index->value_count, sizeof *index->values, compare_values);
+    if (index->value_count)
+        qsort(index->values, index->value_count, sizeof *index->values, compare_values);
     for (size_t i = 0; i < index->value_count; i++) {
         Valued *now = &index->values[i], *last = kept ? &index->values[kept - 1] : NULL;
         if (last && compare_places(place_of(last->range), place_of(now->range)) == 0) {

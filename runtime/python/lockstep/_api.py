@@ -121,6 +121,7 @@ class CompileOptions(C.Structure):
         ("import_path_count", C.c_size_t),
         ("sources", C.c_void_p),
         ("source_count", C.c_size_t),
+        ("index", C.c_int),
     ]
 
 

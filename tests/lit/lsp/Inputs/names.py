@@ -82,6 +82,25 @@ class Names(Test):
         self.assertIn("error: at most 1 * 2^-24 of the value", text)
         self.assertIsNone(self.client.request("textDocument/hover", self.client.at(self.uri(), {"line": 4, "character": 0})))
 
+    def test_bounds(self):
+        """What follows from how a value is written, and what does not."""
+        for value, bound in (("x * x", "at most 1 * 2^-24 of the value"), ("x * x * x", "at most 2 * 2^-24 of the value"),
+                             ("x ** 3", "at most 2 * 2^-24 of the value"), ("-abs(x)", "exact"), ("x * y + y", None),
+                             ("x * x + abs(y)", "at most 2 * 2^-24 of the value"), ("sqrt(x * x)", "at most 1.5 * 2^-24 of the value"),
+                             ("exp(x)", "at most 1.78 * 2^-24 of the value"), ("exp(x * y)", None), ("x - y", "at most 1 * 2^-24 of the value"),
+                             ("sum[t, n](x * x)", "at most 21 * 2^-24 of the value where sums have up to 1,024 elements, 20 more for each "
+                              "factor of 1,024"), ("sum[n](x)", None), ("bf16(x)", "at most 3.277e+04 * 2^-24 of the value"),
+                             ("square(x)", "at most 1 * 2^-24 of the value"), ("lerp(x, y, 0.5)", None), ("f64(x)", "exact"),
+                             ("f64(x) * f64(y)", "at most 1 * 2^-53 of the value"), ("if x > y then x else y", "exact"),
+                             ("tanh(x) + tanh(y)", None)):
+            text = (f"fn square(a) = a * a\nstep s[t, n of t](x: f32[t, n], y: f32[t, n], inout seen: bool) {{\n    let a = {value}\n"
+                    "    seen = any(isnan(x + f32(a)))\n}\n")
+            self.client.open(self.uri("c.step"), text)
+            self.assertEqual(self.client.published(self.uri("c.step")), [], value)
+            found = self.client.request("textDocument/hover", self.client.at(self.uri("c.step"), position(text, text.index("let a") + 4)))
+            lines = [line for line in found["contents"]["value"].split("\n") if line.startswith("error: ")]
+            self.assertEqual(lines, [f"error: {bound}"] if bound else [], value)
+
     def definition(self, before, name):
         result = self.client.request("textDocument/definition", self.place(before, name))
         if result is None:
