@@ -140,12 +140,18 @@ static bool watch_all(Top *top, const char *wanted, Failure *failure) {
     return false;
 }
 
-/* What was spent since the sample before, whose power held until this one. */
-static void add_energy(Watched *w, double power, bool power_known) {
+/* What was spent since the sample before: by the device's own meter, else as if that sample's power
+ * had held until this one. */
+static void add_energy(Watched *w, const ls_sample *before) {
     const double time = w->sampled > 0 ? w->latest.seconds - w->sampled : 0;
-    const bool known = power_known && time > 0;
-    const float spent = known ? (float)(power * time) : -1;
-    if (known) w->energy += power * time;
+    const uint64_t both = before->known & w->latest.known;
+    const bool metered = both >> LS_READING_ENERGY & 1;
+    const bool known = time > 0 && (metered || (before->known >> LS_READING_POWER & 1));
+    const double joules =
+        metered ? w->latest.value[LS_READING_ENERGY] - before->value[LS_READING_ENERGY]
+                : before->value[LS_READING_POWER] * time;
+    const float spent = known && joules >= 0 ? (float)joules : -1;
+    if (spent >= 0) w->energy += joules;
     if (spent > w->max_spent) w->max_spent = spent;
     w->spent[w->seen % HISTORY] = spent;
     w->sampled = w->latest.seconds;
@@ -205,8 +211,7 @@ static void add_labels(Watched *w) {
 }
 
 static void take(Watched *w) {
-    const double power = w->latest.value[LS_READING_POWER];
-    const bool power_known = top_known(w, LS_READING_POWER);
+    const ls_sample before = w->latest;
     if (!w->monitor || ls_monitor_sample(w->monitor, &w->latest) != LS_OK) return;
     for (int r = 0; r < LS_READING_COUNT; r++) {
         const bool known = top_known(w, (ls_reading)r);
@@ -215,7 +220,7 @@ static void take(Watched *w) {
         if (value > w->max[r]) w->max[r] = value;
     }
     w->ever |= w->latest.known;
-    add_energy(w, power, power_known);
+    add_energy(w, &before);
     if (ls_monitor_processes(w->monitor, w->processes, PROCESSES_MAX, &w->process_count) != LS_OK)
         w->process_count = 0;
     add_held(w);
@@ -369,8 +374,9 @@ const Command command_top = {
         "Utilisation, memory, power, energy since top began, temperature, clocks and PCIe\n"
         "throughput with their history, and the processes, of every device that can be used; q\n"
         "or ctrl-C quits. NVIDIA's devices are read through NVML, AMD's through ROCm SMI, the\n"
-        "CPU through /proc and /sys; what cannot be read is not shown. Energy is the power at\n"
-        "each look, times the time to the next. Processes marked * have a Lockstep context on\n"
+        "CPU through /proc and /sys; what cannot be read is not shown. Energy is the device's own\n"
+        "meter's, else the power at each look, times the time to the next. Processes marked * have "
+        "a Lockstep context on\n"
         "the device, and what these hold is shown by label; of other users' processes neither\n"
         "can be seen.",
     .examples = "  lockstep top\n"

@@ -111,7 +111,6 @@ static const struct {
     {LS_READING_PCIE_RECEIVED, "PCIe in", true},
     {LS_READING_PCIE_SENT, "PCIe out", true},
     {LS_READING_FAN, "fan", false},
-    {LS_READING_ENERGY, "energy", false},
     {LS_READING_THROTTLE, "throttled by", false},
     {LS_READING_PCIE_REPLAYS, "PCIe replays", false},
 };

@@ -29,7 +29,7 @@ typedef struct Options {
     double rate, last, decay, clip, dropout, first_scale;
     /* these may change between a checkpoint and its resumption */
     const char *device, *blas, *comm, *save, *resume, *curve, *prompt;
-    long stop, report, evaluate, every, sample, ranks, hash, utilisation, offload;
+    long stop, report, evaluate, every, sample, ranks, hash, utilisation, offload, memory;
     long automatic; /* --batch auto: `micro` is the most */
     double temperature, seconds;
     uint64_t given; /* bit i: the command line has option i */
@@ -119,6 +119,7 @@ typedef struct Machine {
     void **memory; /* what machine_array gave */
     size_t memory_count, memory_capacity;
     size_t bytes; /* of it */
+    bool counts;  /* machine_array only adds to `bytes`, and tapes stay empty */
     bool graphs;  /* the driver's hold the products too */
     bool failed;
     bool tells;      /* on a terminal: of the steps that are compiled */
@@ -263,6 +264,10 @@ void model_rescale(Model *model, Tape *tape);
 /* The same in launches of its own for the norm, the loss scale and each tensor, which has a counter
  * of steps. */
 void model_update_apart(Model *model, Array counters, Tape *tape);
+
+/* accumulate.c: with --micro 0, how many micro-batches a batch is divided into; sets micro and
+ * batch, which are the model's own options. */
+bool accumulate(Model *model, Options *options);
 
 /* slots.c: a batch in slots, which the ranks share out, and the exchange between them. The states
  * of the optimizer are divided, too: each rank updates a part of all parameters (ZeRO-1). */

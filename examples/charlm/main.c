@@ -26,9 +26,10 @@ typedef struct Work {
     const Text *text;
 } Work;
 
-static bool work(const Options *options, const Text *text, Machine *machine, Model *model,
+static bool work(Options *options, const Text *text, Machine *machine, Model *model,
                  Checkpoint *checkpoint) {
-    if (!model_open(model, machine, options, text)) return false;
+    if (options->slots && options->micro == 0) options->micro = 1; /* slots are what divides */
+    if (!model_open(model, machine, options, text) || !accumulate(model, options)) return false;
     if (!options->resume) model_initialise(model);
     if (options->resume && !checkpoint_read(options->resume, model, checkpoint)) return false;
     if (machine->failed) return false;
@@ -39,11 +40,12 @@ static bool work(const Options *options, const Text *text, Machine *machine, Mod
 
 static int run_rank(const Ranks *ranks, void *what) {
     const Work *given = what;
+    Options options = *given->options;
     Machine machine;
     Model model = {0};
     Checkpoint checkpoint = {0};
-    bool ok = machine_open(&machine, given->options, ranks);
-    ok = ok && work(given->options, given->text, &machine, &model, &checkpoint);
+    bool ok = machine_open(&machine, &options, ranks);
+    ok = ok && work(&options, given->text, &machine, &model, &checkpoint);
     if (!ok) ls_comm_abort(machine.comm, "it ended with an error of its own");
     const bool device = machine.failed;
     history_close(&checkpoint.history);

@@ -113,6 +113,10 @@ bool machine_open(Machine *machine, const Options *options, const Ranks *ranks) 
                        "opening the device") ||
         !open_ranks(machine, options->comm, ranks))
         return false;
+    if (options->memory > 0 &&
+        !machine_check(machine, ls_memory_limit(machine->context, (uint64_t)options->memory << 20),
+                       "limiting memory"))
+        return false;
     char *text = read_program(options->type);
     if (!text) return false;
     load_program(machine, text, options->dropout, &machine->training);
@@ -161,12 +165,16 @@ static size_t array_bytes(Array array) {
 Array machine_array(Machine *machine, ls_type type, uint32_t rank, const int64_t *shape) {
     Array array = array_as((Array){.type = type}, rank, shape);
     if (machine->failed) return array;
-    if (!grow((void **)&machine->memory, machine->memory_count, &machine->memory_capacity,
-              sizeof *machine->memory)) {
+    if (!machine->counts && !grow((void **)&machine->memory, machine->memory_count,
+                                  &machine->memory_capacity, sizeof *machine->memory)) {
         out_of_memory(machine);
         return array;
     }
     const size_t bytes = array_bytes(array) ? array_bytes(array) : 1;
+    if (machine->counts) {
+        machine->bytes += bytes;
+        return array;
+    }
     if (!machine_check(machine, ls_alloc(machine->context, bytes, &array.data),
                        "allocating device memory"))
         return array;
@@ -247,7 +255,7 @@ static Operation *append(Machine *machine, Tape *tape) {
 
 ls_step *tape_step(Machine *machine, ls_program *program, Tape *tape, const char *name,
                    const Argument *arguments, size_t count) {
-    Operation *operation = machine->failed ? NULL : append(machine, tape);
+    Operation *operation = machine->failed || machine->counts ? NULL : append(machine, tape);
     if (!operation ||
         !machine_check(machine, ls_step_create(program, name, &operation->step), name))
         return NULL;
@@ -260,7 +268,7 @@ ls_step *tape_step(Machine *machine, ls_program *program, Tape *tape, const char
 }
 
 void tape_product(Machine *machine, Tape *tape, Product product) {
-    Operation *operation = machine->failed ? NULL : append(machine, tape);
+    Operation *operation = machine->failed || machine->counts ? NULL : append(machine, tape);
     if (!operation) return;
     operation->product = malloc(sizeof product); /* where it stays */
     if (!operation->product) {
