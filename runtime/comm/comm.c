@@ -179,6 +179,10 @@ void ls_comm_destroy(ls_comm *comm) {
     free(comm);
 }
 
+ls_context *comm_context(const ls_comm *comm) {
+    return comm->context;
+}
+
 int ls_comm_rank(const ls_comm *comm) {
     return comm ? comm->rank : 0;
 }

@@ -154,6 +154,41 @@ typedef struct ls_partition_piece {
 size_t ls_partition_run(const ls_tensor *tensors, size_t count, const ls_cut *cuts, int run,
                         ls_partition_piece *pieces);
 
+/* ---- a step on one's part ---- */
+
+/* What of a step's arrays each rank has. */
+typedef struct ls_parts {
+    /* One of the step's parameters, whose tensors these are; NULL: its first list. Other parameters
+     * are cut where their axes are: moments, codes, scales of blocks. */
+    const char *parameter;
+    const ls_tensor
+        *tensors; /* all of them, by types and shapes; of an array that is no list one */
+    size_t count;
+    const ls_cut *cuts; /* one more than ranks: ls_partition's */
+} ls_parts;
+/* Makes a step that is written over whole tensors run on this rank's part of them, with the bits of
+ * the step on the whole: the same .step file for one device and for many.
+ *
+ * - Lists that are cut are bound to this rank's pieces, in order (ls_partition_run): as many flat
+ *   tensors, or one flat array of all. Arrays and lists that are not cut, such as a learning rate
+ *   for each tensor, are whole on every rank, and so is what the step gives of them, such as the
+ *   norm of each tensor: every rank computes all of it.
+ * - Where a cut lies within a tensor, the axes of its tensors in the step are one (`n of t`); a
+ *   step over rows and columns is cut between tensors (units of 0 for ls_partition).
+ * - Draws, `index` and `size` are those of the whole.
+ * - A reduction along what is cut is one of the tiles of 1024 elements, or of the tensors, of all
+ *   ranks: the launch gathers these values (ls_comm_all_gather) and goes on, as often as one
+ *   reduction needs another. All ranks launch the step, and decide the same: one norm, one skip.
+ *   Arrays are read again behind each such exchange, and are stored to behind the last.
+ *
+ * Comes before the step is in a graph and behind its ls_step_bind_sum, which may be called again
+ * for as many arrays. A step on parts allocates no arrays: all are bound, but for outs that nobody
+ * asks for. `comm` must outlive the step; with one rank the step stays as it is. `parts` is read in
+ * the call only. LS_ERROR_UNSUPPORTED, with the line, why, and what to do instead: of steps with
+ * `for`, of those built ahead of time, of a scan, a read at an index, an argmax or a logsumexp
+ * along what is cut within tensors. */
+ls_status ls_step_partition(ls_step *step, ls_comm *comm, const ls_parts *parts);
+
 #ifdef __cplusplus
 }
 #endif
