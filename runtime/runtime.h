@@ -183,6 +183,8 @@ struct Driver {
     bool (*copies)(const Copy *copy);
     void (*copy_launch)(Device *device, const Copy *copy, Launch *launch);
     void *(*stream)(const Device *device); /* NULL on the CPU */
+    /* Runs something of another library's with the device current; NULL on the CPU. */
+    ls_status (*with_device)(Device *device, ls_status (*work)(void *argument), void *argument);
     /* Another stream of the trainer's instead of the one it was opened with; NULL: has none. */
     ls_status (*use_stream)(Device *device, void *stream);
     /* Only a timed one can be asked how long after another it happened; the others cost less. */

@@ -57,6 +57,12 @@ typedef struct ls_comm_options {
  *           when first asked for (LOCKSTEP_MPI names another file); started by its mpirun or srun.
  *           MPI is initialised where the program has not done it, and finalised at exit then. On a
  *           GPU the bytes go through the host. `id` has no meaning;
+ *   "nccl"  NVIDIA's NCCL, on CUDA devices, and "rccl", AMD's RCCL, on HIP devices, loaded when asked
+ *           for (LOCKSTEP_NCCL names another file): sends and receives in the stream's order,
+ *           without the host. `id` is ls_comm_id_create's of that engine, or any other, by which
+ *           rank 0 hands one over through shm or mpi. A rank that ends is found by the time-out, in
+ *           which what was queued before the operation counts, too, or by what the library reports;
+ *           operations in graphs have no time-out. Sizes that differ between ranks are not found;
  *   NULL    "self" for one rank, "shm" where the launcher put all on one machine, else "mpi".
  *
  * `options` NULL: none. Errors: LS_ERROR_ARGUMENT; LS_ERROR_UNSUPPORTED, an engine that cannot be
@@ -64,8 +70,9 @@ typedef struct ls_comm_options {
 ls_status ls_comm_create(ls_context *context, const char *engine, const ls_comm_options *options,
                          ls_comm **comm);
 /* One on the trainer's own communicator, which stays the trainer's and is used for nothing else of
- * ours than to be duplicated: `handle` points to an MPI_Comm with engine "mpi". All its ranks call
- * it. The time-out is the default. */
+ * ours than to be duplicated: `handle` points to an MPI_Comm with engine "mpi". With "nccl" and
+ * "rccl" it points to an ncclComm_t, which is used as it is, by one of both at a time, must stay
+ * until ls_comm_destroy, and is aborted by a failure. All its ranks call it. The time-out is the default. */
 ls_status ls_comm_import(ls_context *context, const char *engine, const void *handle,
                          ls_comm **comm);
 /* Waits for nobody. Graphs that hold its operations must be gone, and the context be there. What
