@@ -70,6 +70,9 @@ bool report_kernel_writes(const Report *r, const KernelReport *kernel, uint32_t 
 /* sequence.c: the reports of a step with `for`, part by part. */
 const char *report_sequence(ls_compilation *c, size_t number, const ls_explain_options *options);
 
+/* ranks.c: the report of a step on parts of its arrays. */
+const char *report_ranks(ls_compilation *c, size_t number, const ls_explain_options *options);
+
 /* temporaries.c */
 void report_count_temporaries(Report *r);
 void report_temporaries(Report *r);

@@ -227,6 +227,16 @@ typedef struct ls_explain_options {
     double peak_gb_s;    /* 0: unknown */
     int plan_only;       /* nothing is compiled: nothing that the code tells */
     uint32_t processors; /* multiprocessors or CPU threads, for what each block keeps; 0: usual */
+    /* Not 0, of LS_REPORT_TEXT: how the step runs on so many ranks, each with a part of its arrays
+     * (ls_compilation_image_sharded), which are cut as the tensors of parameter `cut` (NULL: the
+     * first list) are, `between` tensors or within them. */
+    uint32_t ranks;
+    const char *cut;
+    int between;
+    uint32_t slots;     /* of gradients, the arrays that are only read; 0: no exchange of them */
+    double link_gbit_s; /* of a rank, each way; 0: unknown */
+    const char *const *gather; /* parameters whose new values all ranks get */
+    size_t gather_count;
 } ls_explain_options;
 ls_status ls_compilation_explain(ls_compilation *compilation, size_t step,
                                  const ls_explain_options *options, const char **text);
