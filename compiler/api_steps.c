@@ -58,7 +58,7 @@ ls_status ls_compilation_image_summed(ls_compilation *c, size_t step, const ls_s
 
 typedef struct ShardJob {
     SumJob sum;
-    const char *parameter;
+    const char *parameter, *axis;
     bool within;
     ls_sharded *sharded;
 } ShardJob;
@@ -71,7 +71,7 @@ static ls_status make_sharded(ls_compilation *c, void *job) {
         if (status != LS_OK) return status;
         number = j->sum.number;
     }
-    const ShardedStep *step = compile_sharded(c, number, j->parameter, j->within);
+    const ShardedStep *step = compile_sharded(c, number, j->parameter, j->axis, j->within);
     const Sharding *s = step->sharding;
     ls_sharded *made = arena_alloc(&c->compiler.arena, sizeof *made);
     ls_shard_stage *stages = arena_alloc(&c->compiler.arena, s->stage_count * sizeof *stages);
@@ -93,12 +93,13 @@ static ls_status make_sharded(ls_compilation *c, void *job) {
 }
 
 ls_status ls_compilation_image_sharded(ls_compilation *c, size_t step, const ls_sum *sums,
-                                       size_t sum_count, const char *parameter, int within,
-                                       const char *target, const char *device,
+                                       size_t sum_count, const char *parameter, const char *axis,
+                                       int within, const char *target, const char *device,
                                        const ls_sharded **sharded) {
     ShardJob job = {
         {.step = step, .sums = sums, .count = sum_count, .target = target, .device = device},
         parameter,
+        axis,
         within != 0,
         NULL};
     *sharded = NULL;

@@ -147,23 +147,31 @@ static size_t compile_stages(ls_compilation *c, const Sharding *sharding) {
 }
 
 const ShardedStep *compile_sharded(ls_compilation *c, size_t number, const char *parameter,
-                                   bool within) {
+                                   const char *axis, bool within) {
     const Function *f = c->steps[number].simplified;
     uint32_t p = 0;
+    int along = -1;
     while (p < f->parameter_count && strcmp(f->parameters[p].name, parameter) != 0) p++;
     if (p == f->parameter_count)
         compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "step `%s` has no parameter `%s`", f->name,
                       parameter);
+    for (size_t a = 0; axis && a < f->axis_count; a++)
+        if (strcmp(f->axes[a].name, axis) == 0) along = (int)a;
+    if (axis && (along < 0 || !(f->parameters[p].declared >> along & 1)))
+        compiler_fail(&c->compiler, LS_ERROR_ARGUMENT,
+                      "parameter `%s` of step `%s` has no axis `%s`", parameter, f->name, axis);
     if (c->steps[number].sequence)
         compiler_fail(&c->compiler, LS_ERROR_UNSUPPORTED,
                       "step `%s` has a `for`, and steps on parts have none", f->name);
     for (const ShardedStep *s = c->sharded; s; s = s->next)
-        if (s->number == number && s->parameter == p && s->within == within) return s;
+        if (s->number == number && s->parameter == p && s->axis == along && s->within == within)
+            return s;
     ShardedStep *made = arena_alloc(&c->compiler.arena, sizeof *made);
-    const Sharding *sharding = shard(f, p, within);
+    const Sharding *sharding = shard(f, p, along, within);
     *made = (ShardedStep){.number = number,
                           .first_stage = compile_stages(c, sharding),
                           .parameter = p,
+                          .axis = along,
                           .within = within,
                           .sharding = sharding,
                           .next = c->sharded};

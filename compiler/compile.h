@@ -19,6 +19,7 @@ typedef struct StepState {
 typedef struct ShardedStep {
     size_t number, first_stage;
     uint32_t parameter;
+    int axis; /* or -1 */
     bool within;
     const Sharding *sharding;
     struct ShardedStep *next;
@@ -48,7 +49,7 @@ void compile_step(ls_compilation *c, size_t step); /* to the IR that is planned 
 size_t compile_summed(ls_compilation *c, size_t step, const Sum *sums, size_t count);
 /* The step's stages on parts that are cut as the tensors of a parameter are. */
 const ShardedStep *compile_sharded(ls_compilation *c, size_t number, const char *parameter,
-                                   bool within);
+                                   const char *axis, bool within);
 const Plan *compile_plan(ls_compilation *c, size_t step);
 /* Whether kernels can be made of the step in every dialect: what is in the way is a diagnostic at
  * the step. Needs no toolchain. */

@@ -44,10 +44,10 @@ static ls_status make_image(void *maker, size_t index, const ls_sum *sums, size_
 }
 
 static ls_status make_sharded(void *maker, size_t index, const ls_sum *sums, size_t sum_count,
-                              const char *parameter, bool within, const char *target,
-                              const char *device, const ls_sharded **sharded,
+                              const char *parameter, const char *axis, bool within,
+                              const char *target, const char *device, const ls_sharded **sharded,
                               const char **message) {
-    ls_status status = ls_compilation_image_sharded(maker, index, sums, sum_count, parameter,
+    ls_status status = ls_compilation_image_sharded(maker, index, sums, sum_count, parameter, axis,
                                                     within, target, device, sharded);
     if (status != LS_OK) *message = ls_compilation_message(maker);
     return status;

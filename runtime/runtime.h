@@ -390,9 +390,9 @@ typedef ls_status (*ImageMaker)(void *maker, size_t index, const ls_sum *sums, s
                                 const char **message);
 /* The same of the stages of the step on parts of its arrays: ls_compilation_image_sharded. */
 typedef ls_status (*ShardedMaker)(void *maker, size_t index, const ls_sum *sums, size_t sum_count,
-                                  const char *parameter, bool within, const char *target,
-                                  const char *device, const ls_sharded **sharded,
-                                  const char **message);
+                                  const char *parameter, const char *axis, bool within,
+                                  const char *target, const char *device,
+                                  const ls_sharded **sharded, const char **message);
 /* Makes the code of several variants at the same time, for `make` to find it. */
 typedef void (*CodesMaker)(void *maker, const ls_image *const *images, const uint32_t *variants,
                            size_t count);
@@ -687,7 +687,40 @@ size_t parts_iteration_words(const ls_step *part);
 ls_status parts_prepare(ls_step *step, const char *call, bool planned);
 
 /* step_partition.c: a step on this rank's part of its arrays. */
+typedef struct Exchange { /* an array for all ranks, tensor by tensor */
+    char *data;
+    uint64_t *offsets; /* of each tensor, in bytes; and the end */
+    uint64_t rows;    /* of a step without a list: of the axes beside the tiles; 0: not yet known */
+    int64_t *lengths; /* these, by axis of the step */
+} Exchange;
+
+struct Partition {
+    ls_comm *comm;
+    const ls_sharded *how;
+    size_t tensors; /* of the whole */
+    int64_t *elements, *shapes;
+    uint32_t *ranks;
+    size_t *piece_of; /* by tensor: 1 + which piece of this rank's it is, or 0 */
+    ls_partition_piece *pieces;
+    size_t piece_count;
+    int size; /* ranks; their pieces: */
+    ls_partition_piece **all;
+    size_t *all_counts;
+    ls_step **stages;
+    Exchange *exchanges;
+    ls_comm_part **gathers; /* by stage: of each rank */
+    void **places;          /* by axis: i64 of each tensor, LS_SHARD_LENGTH, then LS_SHARD_BEGIN */
+    bool preparing;
+};
 void partition_free(ls_step *step);
+uint64_t partition_tiles(uint32_t tile, int64_t elements); /* values of an exchange */
+/* What the ranks' array of an exchange has of a piece, in a row of it. */
+ls_comm_piece partition_piece(const Partition *p, uint32_t exchange,
+                              const ls_partition_piece *piece, uint64_t line);
+/* Makes `gathers` of the exchanges as they lie. */
+ls_status partition_make_parts(const ls_step *step, Partition *p);
+size_t partition_place(const ls_step *step, const ls_shard_argument *argument); /* in `places` */
+/* step_stages.c */
 /* Binds its stages to what is bound to the step, and prepares them. */
 ls_status partition_prepare(ls_step *step, const char *call);
 /* Whether the step that it is a stage of has been bound anew since. */

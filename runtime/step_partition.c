@@ -1,37 +1,11 @@
 /* step_partition.c: a step over whole arrays that runs on this rank's part of them.
  *
- * The compiler makes stages of it (ls_sharded in image.h), steps of their own that this one keeps.
- * What is bound and set stays with the step; preparing it binds the stages: of a list all tensors
- * of the whole, those that the rank has nothing of as empty ones. A launch is that of the stages,
- * with an all-gather behind each but the last, of what each rank has computed of the exchanges. */
+ * The compiler makes stages of it (ls_sharded in image.h), steps of their own that this one keeps,
+ * as it keeps the memory of what goes between ranks. step_stages.c binds and launches them. */
 #include "runtime.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct Exchange { /* an array for all ranks, tensor by tensor */
-    char *data;
-    uint64_t *offsets; /* of each tensor, in bytes; and the end */
-} Exchange;
-
-struct Partition {
-    ls_comm *comm;
-    const ls_sharded *how;
-    size_t tensors; /* of the whole */
-    int64_t *elements, *shapes;
-    uint32_t *ranks;
-    size_t *piece_of; /* by tensor: 1 + which piece of this rank's it is, or 0 */
-    ls_partition_piece *pieces;
-    size_t piece_count;
-    int size; /* ranks; their pieces: */
-    ls_partition_piece **all;
-    size_t *all_counts;
-    ls_step **stages;
-    Exchange *exchanges;
-    ls_comm_part **gathers; /* by stage: of each rank */
-    void **places;          /* by axis: i64 of each tensor, LS_SHARD_LENGTH, then LS_SHARD_BEGIN */
-    bool preparing;
-};
 
 static bool is_list(const Partition *p) {
     return p->how->list > 0;
@@ -51,6 +25,7 @@ void partition_free(ls_step *step) {
     for (uint32_t i = 0; p->exchanges && i < p->how->exchange_count; i++) {
         memory_free(step->context, p->exchanges[i].data);
         free(p->exchanges[i].offsets);
+        free(p->exchanges[i].lengths);
     }
     for (uint32_t i = 0; p->gathers && i < stages; i++) {
         for (int r = 0; p->gathers[i] && r < p->size; r++)
@@ -187,7 +162,7 @@ static ls_status check_cuts(const ls_step *step, const Partition *p) {
 
 /* ---- memory ---- */
 
-static uint64_t tile_count(uint32_t tile, int64_t elements) {
+uint64_t partition_tiles(uint32_t tile, int64_t elements) {
     return tile ? (uint64_t)(elements / tile + (elements % tile != 0)) : 1;
 }
 
@@ -202,44 +177,60 @@ static ls_status place_exchange(const ls_step *step, Partition *p, uint32_t numb
     for (size_t t = 0; t < p->tensors; t++) {
         if (row->tile) at = (at + 15) / 16 * 16;
         exchange->offsets[t] = at;
-        at += tile_count(row->tile, p->elements[t]) * size;
+        at += partition_tiles(row->tile, p->elements[t]) * size;
     }
     exchange->offsets[p->tensors] = at;
-    if (at == 0) return LS_OK;
+    exchange->rows = row->axes == 0;
+    if (at == 0 || row->axes != 0) return LS_OK; /* these when their lengths are known */
     return memory_allocate_for(step->context, "ls_step_partition", "ls_step_partition: exchanges",
                                (size_t)at, (void **)&exchange->data);
 }
 
-static ls_comm_piece piece_in(const Partition *p, uint32_t number,
-                              const ls_partition_piece *piece) {
+ls_comm_piece partition_piece(const Partition *p, uint32_t number, const ls_partition_piece *piece,
+                              uint64_t line) {
     const ls_shard_exchange *row = &p->how->exchanges[number];
     const Exchange *exchange = &p->exchanges[number];
     const uint64_t size = type_rows[row->type].size;
     const uint64_t first = row->tile ? (uint64_t)(piece->first / row->tile) : 0;
-    return (ls_comm_piece){exchange->data + exchange->offsets[piece->tensor] + first * size,
-                           tile_count(row->tile, piece->count) * size};
+    return (ls_comm_piece){exchange->data + exchange->offsets[piece->tensor] + first * size +
+                               line * exchange->offsets[p->tensors],
+                           partition_tiles(row->tile, piece->count) * size};
+}
+
+static size_t add_piece(ls_comm_piece *pieces, size_t count, ls_comm_piece made) {
+    ls_comm_piece *last = count ? &pieces[count - 1] : NULL;
+    if (made.bytes == 0) return count;
+    if (last && (char *)last->data + last->bytes == (char *)made.data)
+        last->bytes += made.bytes;
+    else
+        pieces[count++] = made;
+    return count;
 }
 
 /* What a rank gives behind the stage; neighbours are one piece. */
 static ls_status make_part(const ls_step *step, Partition *p, uint32_t stage, int rank) {
-    const size_t most = p->how->exchange_count * p->all_counts[rank];
-    ls_comm_piece *pieces = calloc(most + 1, sizeof *pieces);
+    uint64_t most = 0;
     size_t count = 0;
+    for (uint32_t e = 0; e < p->how->exchange_count; e++)
+        most += p->exchanges[e].rows * p->all_counts[rank];
+    ls_comm_piece *pieces = calloc((size_t)most + 1, sizeof *pieces);
     if (!pieces) return error_memory(&step->context->error, "ls_step_partition");
     for (uint32_t e = 0; e < p->how->exchange_count; e++) {
         if (p->how->exchanges[e].stage != stage) continue;
-        for (size_t i = 0; i < p->all_counts[rank]; i++) {
-            const ls_comm_piece made = piece_in(p, e, &p->all[rank][i]);
-            ls_comm_piece *last = count ? &pieces[count - 1] : NULL;
-            if (made.bytes == 0) continue;
-            if (last && (char *)last->data + last->bytes == (char *)made.data)
-                last->bytes += made.bytes;
-            else
-                pieces[count++] = made;
-        }
+        for (uint64_t line = 0; line < p->exchanges[e].rows; line++)
+            for (size_t i = 0; i < p->all_counts[rank]; i++)
+                count = add_piece(pieces, count, partition_piece(p, e, &p->all[rank][i], line));
     }
+    free((void *)(uintptr_t)p->gathers[stage][rank].pieces);
     p->gathers[stage][rank] = (ls_comm_part){pieces, count};
     return LS_OK;
+}
+
+ls_status partition_make_parts(const ls_step *step, Partition *p) {
+    ls_status status = LS_OK;
+    for (uint32_t i = 0; i + 1 < p->how->stage_count; i++)
+        for (int r = 0; r < p->size && status == LS_OK; r++) status = make_part(step, p, i, r);
+    return status;
 }
 
 static ls_status make_exchanges(ls_step *step, Partition *p) {
@@ -254,9 +245,8 @@ static ls_status make_exchanges(ls_step *step, Partition *p) {
     for (uint32_t i = 0; i + 1 < stages && status == LS_OK; i++) {
         p->gathers[i] = calloc((size_t)p->size, sizeof **p->gathers);
         if (!p->gathers[i]) return error_memory(&step->context->error, "ls_step_partition");
-        for (int r = 0; r < p->size && status == LS_OK; r++) status = make_part(step, p, i, r);
     }
-    return status;
+    return status == LS_OK ? partition_make_parts(step, p) : status;
 }
 
 /* The length of an axis in every tensor of the whole, or where this rank's part of it begins. */
@@ -287,7 +277,7 @@ static ls_status find_places(const ls_step *step, const Partition *p, uint32_t p
     return LS_OK;
 }
 
-static size_t place_of(const ls_step *step, const ls_shard_argument *argument) {
+size_t partition_place(const ls_step *step, const ls_shard_argument *argument) {
     return argument->number + (argument->from == LS_SHARD_BEGIN ? step->image->axis_count : 0);
 }
 
@@ -301,7 +291,7 @@ static ls_status make_places(ls_step *step, Partition *p, uint32_t parameter) {
         for (uint32_t k = 0; k < stage->image->parameter_count && status == LS_OK; k++) {
             const ls_shard_argument *argument = &stage->arguments[k];
             if (argument->from != LS_SHARD_LENGTH && argument->from != LS_SHARD_BEGIN) continue;
-            void **place = &p->places[place_of(step, argument)];
+            void **place = &p->places[partition_place(step, argument)];
             if (*place) continue;
             const size_t bytes = (p->tensors ? p->tensors : 1) * sizeof *values;
             status = find_places(step, p, parameter, argument, values);
@@ -318,7 +308,8 @@ static ls_status make_places(ls_step *step, Partition *p, uint32_t parameter) {
 
 /* ---- the stages ---- */
 
-static ls_status make_how(ls_step *step, uint32_t parameter, bool within, const ls_sharded **how) {
+static ls_status make_how(ls_step *step, uint32_t parameter, const char *axis, bool within,
+                          const ls_sharded **how) {
     ls_program *program = step->program;
     ls_context *context = step->context;
     const char *message = NULL;
@@ -329,7 +320,7 @@ static ls_status make_how(ls_step *step, uint32_t parameter, bool within, const 
     for (size_t i = 0; i < step->sum_count; i++)
         sums[i] = (ls_sum){step->sums[i].parameter, step->sums[i].count, step->sums[i].type};
     ls_status status = program->make_sharded(
-        program->maker, index, sums, step->sum_count, step->image->parameters[parameter].name,
+        program->maker, index, sums, step->sum_count, step->image->parameters[parameter].name, axis,
         within, context->device->target, context->device->description, how, &message);
     free(sums);
     if (status == LS_OK) return LS_OK;
@@ -373,7 +364,8 @@ ls_status ls_step_partition(ls_step *step, ls_comm *comm, const ls_parts *parts)
     status = take_parts(step, p, parts, &within);
     if (status == LS_OK) status = check_whole(step, p, parts);
     if (status == LS_OK)
-        status = make_how(step, parameter, within || !step_is_list(step, parameter), &p->how);
+        status = make_how(step, parameter, parts->axis, within || !step_is_list(step, parameter),
+                          &p->how);
     if (status == LS_OK && !is_list(p) && p->tensors != 1)
         status = refuse(step, LS_ERROR_ARGUMENT, "has no list, so its parts are of one tensor");
     if (status == LS_OK) status = check_cuts(step, p);
@@ -382,274 +374,5 @@ ls_status ls_step_partition(ls_step *step, ls_comm *comm, const ls_parts *parts)
     if (status == LS_OK) status = make_places(step, p, parameter);
     step->ready = false;
     if (status != LS_OK) partition_free(step);
-    return status;
-}
-
-/* ---- binding the stages ---- */
-
-typedef struct Bound { /* one parameter of a stage */
-    ls_step *step, *stage;
-    Partition *p;
-    const char *call;
-    uint32_t stage_parameter, number; /* number: of the step's parameter, or the exchange */
-} Bound;
-
-static const char *name_of(const Bound *b) {
-    return b->stage->image->parameters[b->stage_parameter].name;
-}
-
-static ls_status bind_scalar(const Bound *b) {
-    const Binding *binding = &b->step->bindings[b->number];
-    const ls_image_parameter *row = &b->step->image->parameters[b->number];
-    if (row->role != LS_OUT && !binding->bound && !binding->has_value)
-        return error_set(&b->step->context->error, LS_ERROR_BIND,
-                         "%s: parameter `%s` of step `%s` has no value: set or bind it", b->call,
-                         row->name, b->step->image->step);
-    return ls_step_bind(b->stage, name_of(b),
-                        &(ls_tensor){.data = binding->data, .type = row->type});
-}
-
-static ls_status refuse_unbound(const Bound *b) {
-    return error_set(&b->step->context->error, LS_ERROR_BIND,
-                     "%s: parameter `%s` of step `%s` is not bound; a step on parts has no memory "
-                     "of its own for arrays",
-                     b->call, b->step->image->parameters[b->number].name, b->step->image->step);
-}
-
-static ls_status bind_array(const Bound *b) {
-    const Binding *binding = &b->step->bindings[b->number];
-    const ls_image_parameter *row = &b->step->image->parameters[b->number];
-    if (!binding->bound && binding->has_value)
-        return ls_step_set(b->stage, name_of(b), &binding->fill);
-    if (!binding->bound) return refuse_unbound(b);
-    return ls_step_bind(
-        b->stage, name_of(b),
-        &(ls_tensor){binding->data, row->type, row->rank, binding->shape, binding->strides});
-}
-
-/* What a piece has of a parameter's tensor, where that is one number. */
-static int64_t piece_length(const Bound *b, const ls_partition_piece *piece) {
-    const ls_image *image = b->step->image;
-    const uint32_t axis = image->parameters[b->number].axes[1];
-    const int64_t block = image->axes[axis].length;
-    if (image->axes[axis].whole == 0 || block <= 0) return piece->count;
-    return (piece->count + block - 1) / block;
-}
-
-static ls_status refuse_pieces(const Bound *b, size_t tensor, int64_t has, int64_t wants) {
-    return error_set(&b->step->context->error, LS_ERROR_BIND,
-                     "%s: tensor %zu that is bound to `%s` of step `%s` has %lld elements, and the "
-                     "part of rank %d has %lld",
-                     b->call, tensor, b->step->image->parameters[b->number].name,
-                     b->step->image->step, (long long)has, ls_comm_rank(b->p->comm),
-                     (long long)wants);
-}
-
-/* One array for all of a rank's pieces. */
-static ls_status cut_flat(const Bound *b, ls_tensor *tensors) {
-    const ls_image_parameter *row = &b->step->image->parameters[b->number];
-    const List *list = &b->step->bindings[b->number].list;
-    int64_t at = 0;
-    for (size_t i = 0; i < b->p->piece_count; i++) {
-        ls_tensor *tensor = &tensors[b->p->pieces[i].tensor];
-        int64_t *shape = (int64_t *)(uintptr_t)tensor->shape;
-        shape[0] = piece_length(b, &b->p->pieces[i]);
-        tensor->data = list->data + at * (int64_t)type_rows[row->type].size;
-        at += shape[0];
-    }
-    return at == list->elements ? LS_OK : refuse_pieces(b, 0, list->elements, at);
-}
-
-static ls_status place_pieces(const Bound *b, ls_tensor *tensors) {
-    const uint32_t rank = b->step->image->parameters[b->number].rank - 1;
-    const List *list = &b->step->bindings[b->number].list;
-    if (list->count != b->p->piece_count)
-        return error_set(&b->step->context->error, LS_ERROR_BIND,
-                         "%s: `%s` of step `%s` is bound to %zu tensor%s, and the part of rank %d "
-                         "has pieces of %zu (ls_partition_run)",
-                         b->call, b->step->image->parameters[b->number].name, b->step->image->step,
-                         list->count, list->count == 1 ? "" : "s", ls_comm_rank(b->p->comm),
-                         b->p->piece_count);
-    for (size_t i = 0; i < list->count; i++) {
-        ls_tensor *tensor = &tensors[b->p->pieces[i].tensor];
-        int64_t *shape = (int64_t *)(uintptr_t)tensor->shape;
-        const int64_t wants = rank == 1 ? piece_length(b, &b->p->pieces[i]) : 0;
-        memcpy(shape, &list->lengths[i * rank], rank * sizeof *shape);
-        if (rank == 1 && b->p->how->axis && shape[0] != wants)
-            return refuse_pieces(b, i, shape[0], wants);
-        tensor->data = list->pointers[i];
-    }
-    return LS_OK;
-}
-
-/* All tensors of the whole, empty but for this rank's. */
-static ls_status bind_pieces(const Bound *b) {
-    const Binding *binding = &b->step->bindings[b->number];
-    const ls_image_parameter *row = &b->step->image->parameters[b->number];
-    const uint32_t rank = row->rank - 1;
-    const size_t count = b->p->tensors;
-    if (!binding->bound) return refuse_unbound(b);
-    ls_tensor *tensors = calloc(count + 1, sizeof *tensors);
-    int64_t *shapes = calloc(count * rank + 1, sizeof *shapes);
-    ls_status status = LS_OK;
-    if (!tensors || !shapes) status = error_memory(&b->step->context->error, b->call);
-    for (size_t t = 0; status == LS_OK && t < count; t++)
-        tensors[t] = (ls_tensor){NULL, row->type, rank, &shapes[t * rank], NULL};
-    if (status == LS_OK && binding->list.flat && rank == 1)
-        status = cut_flat(b, tensors);
-    else if (status == LS_OK)
-        status = place_pieces(b, tensors);
-    if (status == LS_OK) status = ls_step_bind_list(b->stage, name_of(b), tensors, count);
-    free(tensors);
-    free(shapes);
-    return status;
-}
-
-/* A list of which every rank has all. */
-static ls_status bind_whole_list(const Bound *b) {
-    const Binding *binding = &b->step->bindings[b->number];
-    const ls_image_parameter *row = &b->step->image->parameters[b->number];
-    const List *list = &binding->list;
-    const uint32_t rank = row->rank - 1;
-    if (!binding->bound) return refuse_unbound(b);
-    if (list->flat)
-        return ls_step_bind(b->stage, name_of(b),
-                            &(ls_tensor){list->data, row->type, 1, &list->elements, NULL});
-    ls_tensor *tensors = calloc(list->count + 1, sizeof *tensors);
-    if (!tensors) return error_memory(&b->step->context->error, b->call);
-    for (size_t i = 0; i < list->count; i++)
-        tensors[i] =
-            (ls_tensor){list->pointers[i], row->type, rank, &list->lengths[i * rank], NULL};
-    ls_status status = ls_step_bind_list(b->stage, name_of(b), tensors, list->count);
-    free(tensors);
-    return status;
-}
-
-static ls_status bind_own(const Bound *b) {
-    if (step_is_device_scalar(b->step, b->number)) return bind_scalar(b);
-    if (step_leaves_out(b->step, b->number)) return ls_step_bind(b->stage, name_of(b), NULL);
-    if (!step_is_list(b->step, b->number)) return bind_array(b);
-    return b->p->how->cut[b->number] ? bind_pieces(b) : bind_whole_list(b);
-}
-
-/* This rank's part, or all. */
-static ls_status bind_exchange(const Bound *b, bool all) {
-    const Partition *p = b->p;
-    const ls_shard_exchange *row = &p->how->exchanges[b->number];
-    const Exchange *exchange = &p->exchanges[b->number];
-    if (!row->tile) {
-        const int64_t count = (int64_t)p->tensors;
-        return ls_step_bind(b->stage, name_of(b),
-                            &(ls_tensor){exchange->data, row->type, 1, &count, NULL});
-    }
-    ls_tensor *tensors = calloc(p->tensors + 1, sizeof *tensors);
-    int64_t *lengths = calloc(p->tensors + 1, sizeof *lengths);
-    ls_status status = LS_OK;
-    if (!tensors || !lengths) status = error_memory(&b->step->context->error, b->call);
-    for (size_t t = 0; status == LS_OK && t < p->tensors; t++) {
-        const size_t own = p->piece_of[t];
-        const ls_partition_piece whole = {t, 0, p->elements[t]}, none = {t, 0, 0};
-        const ls_partition_piece *piece = all ? &whole : own ? &p->pieces[own - 1] : &none;
-        lengths[t] = (int64_t)tile_count(row->tile, piece->count);
-        tensors[t] =
-            (ls_tensor){piece_in(p, b->number, piece).data, row->type, 1, &lengths[t], NULL};
-    }
-    if (status == LS_OK && is_list(p))
-        status = ls_step_bind_list(b->stage, name_of(b), tensors, p->tensors);
-    else if (status == LS_OK)
-        status = ls_step_bind(b->stage, name_of(b), &tensors[0]);
-    free(tensors);
-    free(lengths);
-    return status;
-}
-
-static ls_status bind_place(const Bound *b, const ls_shard_argument *argument) {
-    const int64_t count = (int64_t)b->p->tensors;
-    void *place = b->p->places[place_of(b->step, argument)];
-    return ls_step_bind(b->stage, name_of(b),
-                        &(ls_tensor){place, LS_I64, is_list(b->p), &count, NULL});
-}
-
-static ls_status bind_argument(Bound *b, const ls_shard_argument *argument) {
-    b->number = argument->number;
-    switch (argument->from) {
-    case LS_SHARD_PARAMETER: return bind_own(b);
-    case LS_SHARD_PARTIAL: return bind_exchange(b, false);
-    case LS_SHARD_GATHERED: return bind_exchange(b, true);
-    default: return bind_place(b, argument);
-    }
-}
-
-/* Lengths that were given by hand. */
-static ls_status give_lengths(const ls_step *step, ls_step *stage) {
-    ls_status status = LS_OK;
-    for (uint32_t a = 0; a < step->image->axis_count && status == LS_OK; a++)
-        if (step->given[a] >= 0)
-            status = ls_step_set_length(stage, step->image->axes[a].name, step->given[a]);
-    return status;
-}
-
-static ls_status prepare_stage(ls_step *step, const char *call, uint32_t number) {
-    Partition *p = step->partition;
-    Bound b = {.step = step, .stage = p->stages[number], .p = p, .call = call};
-    ls_status status = give_lengths(step, b.stage);
-    const uint32_t count = b.stage->image->parameter_count;
-    for (uint32_t i = 0; i < count && status == LS_OK; i++) {
-        b.stage_parameter = i;
-        status = bind_argument(&b, &p->how->stages[number].arguments[i]);
-    }
-    return status == LS_OK ? step_prepare(b.stage, call) : status;
-}
-
-ls_status partition_prepare(ls_step *step, const char *call) {
-    Partition *p = step->partition;
-    ls_status status = LS_OK;
-    p->preparing = true;
-    for (uint32_t i = 0; i < p->how->stage_count && status == LS_OK; i++)
-        status = prepare_stage(step, call, i);
-    p->preparing = false;
-    step->ready = status == LS_OK;
-    return status;
-}
-
-bool partition_is_due(const ls_step *stage) {
-    const ls_step *step = stage->partitioned;
-    return step && !step->ready && !step->partition->preparing;
-}
-
-/* ---- launching ---- */
-
-ls_status partition_launch(ls_step *step) {
-    Partition *p = step->partition;
-    ls_context *context = step->context;
-    ls_status status = LS_OK;
-    if (!step->ready) status = step_prepare(step, "ls_step_launch");
-    if (status == LS_OK && context->capture && !graph_keep(context->capture, step))
-        status = error_memory(&context->error, "ls_step_launch");
-    for (uint32_t i = 0; i < p->how->stage_count && status == LS_OK; i++) {
-        status = ls_step_launch(p->stages[i]);
-        if (status == LS_OK && i + 1 < p->how->stage_count)
-            status = ls_comm_all_gather(p->comm, p->gathers[i]);
-    }
-    return status;
-}
-
-ls_status partition_statistics(ls_step *step, ls_step_statistics *statistics) {
-    const Partition *p = step->partition;
-    ls_status status = LS_OK;
-    for (uint32_t i = 0; i < p->how->stage_count && status == LS_OK; i++) {
-        ls_step_statistics own;
-        status = ls_step_stats(p->stages[i], &own);
-        own.launches += statistics->launches;
-        own.compile_ms += statistics->compile_ms;
-        own.from_cache = own.from_cache && (i == 0 || statistics->from_cache);
-        own.temporary_bytes += statistics->temporary_bytes;
-        own.table_bytes += statistics->table_bytes;
-        if (statistics->parts > own.parts) own.parts = statistics->parts;
-        copy_add(&own.copies, &statistics->copies, 1);
-        *statistics = own;
-    }
-    for (uint32_t e = 0; e < p->how->exchange_count; e++)
-        statistics->temporary_bytes += p->exchanges[e].offsets[p->tensors];
     return status;
 }

@@ -94,8 +94,10 @@ static void split_over_list(Shard *s) {
 static void check_reduction(const Shard *s, const Value *v, const Value *from) {
     const Axis *row = s->axis >= 0 ? &s->f->axes[s->axis] : NULL;
     const AxisSet over = (AxisSet)v->payload;
-    if (v->op == OP_ARGMIN || v->op == OP_ARGMAX || v->op == OP_LOGSUMEXP)
-        refuse(s, v->range, "finds an argmin, argmax or logsumexp along what is cut",
+    if (v->op == OP_ARGMIN || v->op == OP_ARGMAX)
+        refuse(s, v->range, "finds an argmin or argmax along what is cut", whole_help(s));
+    if (v->op == OP_LOGSUMEXP && s->f->math != LS_MATH_EXACT)
+        refuse(s, v->range, "takes a logsumexp along what is cut, not with math exact",
                whole_help(s));
     if (over & ~s->cut)
         refuse(s, v->range, "reduces along what is cut and another axis in one order",
@@ -147,8 +149,8 @@ static bool wants_all(const Shard *s, const Value *user, ValueId operand) {
 static void cross(Shard *s, ValueId id) {
     const Value *v = &s->f->values[id];
     if (s->crosses[id]) return;
-    if (s->axis < 0 && v->axes != (AxisSet)1 << s->list)
-        refuse(s, v->range, "wants of all tensors what has other axes than the list's",
+    if (s->list >= 0 && v->axes != (AxisSet)1 << s->list)
+        refuse(s, v->range, "wants of all ranks what has other axes than the list's",
                "run it on whole arrays");
     s->crosses[id] = true;
 }
@@ -209,19 +211,26 @@ static void analyse(Shard *s) {
     }
 }
 
-static void number_exchanges(Shard *s) {
+static void add_exchange(Shard *s, ValueId id, size_t *capacity) {
     Sharding *r = s->result;
+    const Value *v = &s->f->values[id];
+    r->exchanges =
+        arena_grow(s->f->arena, r->exchanges, r->exchange_count, capacity, sizeof *r->exchanges);
+    r->exchanges[r->exchange_count++] = (ls_shard_exchange){.type = (ls_type)v->type,
+                                                            .stage = s->level[id] - (s->axis >= 0),
+                                                            .tile = s->axis >= 0 ? TILE : 0,
+                                                            .line = line_of(s, v->range),
+                                                            .axes = s->list >= 0 ? 0 : v->axes};
+}
+
+/* A logsumexp has two: of each tile the greatest, and the sum of the exponentials below it. */
+static void number_exchanges(Shard *s) {
     size_t capacity = 0;
     for (ValueId id = 1; id < s->f->value_count; id++) {
         if (!s->needed[id] || !s->crosses[id]) continue;
-        r->exchanges = arena_grow(s->f->arena, r->exchanges, r->exchange_count, &capacity,
-                                  sizeof *r->exchanges);
-        s->number[id] = (uint32_t)r->exchange_count;
-        r->exchanges[r->exchange_count++] =
-            (ls_shard_exchange){.type = (ls_type)s->f->values[id].type,
-                                .stage = s->level[id] - (s->axis >= 0),
-                                .tile = s->axis >= 0 ? TILE : 0,
-                                .line = line_of(s, s->f->values[id].range)};
+        s->number[id] = (uint32_t)s->result->exchange_count;
+        add_exchange(s, id, &capacity);
+        if (s->axis >= 0 && s->f->values[id].op == OP_LOGSUMEXP) add_exchange(s, id, &capacity);
     }
 }
 
@@ -467,15 +476,36 @@ static ValueId remake(StageBuild *b, ValueId id, const ValueId args[3]) {
     return ir_make(out, &like, args);
 }
 
+static ValueId gathered(StageBuild *b, const Value *v, uint32_t number) {
+    AxisSet axes = map_axes(b, v->axes) | list_axes(b);
+    if (b->tiles >= 0) axes |= (AxisSet)1 << b->tiles;
+    return ir_parameter(b->out, extra(b, (ls_shard_argument){LS_SHARD_GATHERED, number},
+                                      (Type)v->type, axes, "gathered"));
+}
+
+static ValueId is_finite(Function *f, ValueId value) {
+    return ir_op(f, OP_ISFINITE, value, 0, 0);
+}
+
+/* As the reduction is defined (NUMERICS): M + log(sum of s_k exp(m_k - M)); an infinite M is
+ * itself. */
+static ValueId finish_logsumexp(StageBuild *b, ValueId greatest, ValueId sums) {
+    Function *out = b->out;
+    const AxisSet over = (AxisSet)1 << b->tiles;
+    const ValueId all = ir_reduce(out, OP_REDUCE_MAX, greatest, over);
+    const ValueId scale = ir_op(out, OP_EXP, ir_op(out, OP_SUB, greatest, all, 0), 0, 0);
+    const ValueId sum = ir_reduce(out, OP_SUM, ir_op(out, OP_MUL, sums, scale, 0), over);
+    const ValueId result = ir_op(out, OP_ADD, all, ir_op(out, OP_LOG, sum, 0, 0), 0);
+    return ir_op(out, OP_SELECT, is_finite(out, all), result, all);
+}
+
 /* What all ranks together have of a value that crosses them. */
 static ValueId finish(StageBuild *b, ValueId id) {
     const Value *v = &b->s->f->values[id];
-    const ls_shard_argument from = {LS_SHARD_GATHERED, b->s->number[id]};
-    AxisSet axes = map_axes(b, v->axes);
-    if (b->tiles >= 0) axes |= (AxisSet)1 << b->tiles;
-    const ValueId all =
-        ir_parameter(b->out, extra(b, from, (Type)v->type, axes | list_axes(b), "gathered"));
+    const uint32_t number = b->s->number[id];
+    const ValueId all = gathered(b, v, number);
     if (b->tiles < 0) return all;
+    if (v->op == OP_LOGSUMEXP) return finish_logsumexp(b, all, gathered(b, v, number + 1));
     return ir_reduce(b->out, (Op)v->op, all, (AxisSet)1 << b->tiles);
 }
 
@@ -536,6 +566,32 @@ static ValueId stored(const StageBuild *b, ValueId id, bool all) {
     return all && b->s->axis < 0 && b->s->crosses[id] ? b->map_all[id] : b->map[id];
 }
 
+static void store_partial(StageBuild *b, const Value *v, uint32_t number, ValueId part) {
+    ir_set_source(b->out, part, v->range, v->name);
+    const uint32_t parameter = extra(b, (ls_shard_argument){LS_SHARD_PARTIAL, number},
+                                     (Type)v->type, b->out->values[part].axes, "partial");
+    ir_store(b->out, parameter, part, 0, v->range);
+}
+
+/* Of each tile what its elements come to. */
+static void store_tiles(StageBuild *b, ValueId id) {
+    const Value *v = &b->s->f->values[id];
+    Function *out = b->out;
+    const AxisSet rest = (AxisSet)1 << out->axes[b->axis].rest;
+    const ValueId element = b->map[v->arg[0]];
+    const uint32_t number = b->s->number[id];
+    if (v->op != OP_LOGSUMEXP) {
+        store_partial(b, v, number, ir_reduce(out, (Op)v->op, element, rest));
+        return;
+    }
+    const ValueId greatest = ir_reduce(out, OP_REDUCE_MAX, element, rest);
+    const ValueId zero = ir_constant_number(out, (Type)v->type, 0);
+    const ValueId base = ir_op(out, OP_SELECT, is_finite(out, greatest), greatest, zero);
+    const ValueId below = ir_op(out, OP_EXP, ir_op(out, OP_SUB, element, base, 0), 0, 0);
+    store_partial(b, v, number, greatest);
+    store_partial(b, v, number + 1, ir_reduce(out, OP_SUM, below, rest));
+}
+
 static void make_stores(StageBuild *b) {
     const Shard *s = b->s;
     const Function *f = s->f;
@@ -548,14 +604,10 @@ static void make_stores(StageBuild *b) {
     for (ValueId id = 1; id < f->value_count; id++) {
         const Value *v = &f->values[id];
         if (!gives(b, id)) continue;
-        ValueId part = b->map[id];
         if (s->axis >= 0)
-            part = ir_reduce(b->out, (Op)v->op, b->map[v->arg[0]],
-                             (AxisSet)1 << b->out->axes[b->axis].rest);
-        ir_set_source(b->out, part, v->range, v->name);
-        const uint32_t parameter = extra(b, (ls_shard_argument){LS_SHARD_PARTIAL, s->number[id]},
-                                         (Type)v->type, b->out->values[part].axes, "partial");
-        ir_store(b->out, parameter, part, 0, v->range);
+            store_tiles(b, id);
+        else
+            store_partial(b, v, s->number[id], b->map[id]);
     }
 }
 
@@ -589,7 +641,7 @@ static AxisSet axes_of_list(const Function *f, int list) {
     return axes;
 }
 
-static void find_cut(Shard *s, uint32_t parameter, bool within) {
+static void find_cut(Shard *s, uint32_t parameter, int axis, bool within) {
     const Function *f = s->f;
     const Parameter *p = &f->parameters[parameter];
     s->axis = -1;
@@ -602,7 +654,9 @@ static void find_cut(Shard *s, uint32_t parameter, bool within) {
         s->cut = axes_of_list(f, s->list);
         return;
     }
-    const AxisSet own = s->list < 0 ? p->declared : p->declared & ~((AxisSet)1 << s->list);
+    const AxisSet own = axis >= 0 && s->list < 0 ? (AxisSet)1 << axis
+                        : s->list < 0            ? p->declared
+                                                 : p->declared & ~((AxisSet)1 << s->list);
     if (!own || (own & (own - 1)))
         compiler_fail(f->compiler, LS_ERROR_UNSUPPORTED,
                       "the tensors of `%s` in step `%s` have several axes, so they are not cut "
@@ -612,10 +666,10 @@ static void find_cut(Shard *s, uint32_t parameter, bool within) {
     s->cut = ir_expand(f, own);
 }
 
-Sharding *shard(const Function *f, uint32_t parameter, bool within) {
+Sharding *shard(const Function *f, uint32_t parameter, int axis, bool within) {
     Shard s = {.f = f, .result = arena_alloc(f->arena, sizeof *s.result)};
     Sharding *r = s.result;
-    find_cut(&s, parameter, within);
+    find_cut(&s, parameter, axis, within);
     split_over_list(&s);
     analyse(&s);
     number_exchanges(&s);

@@ -300,7 +300,7 @@ const char *report_ranks(ls_compilation *c, size_t number, const ls_explain_opti
     if (!name)
         refuse(&r, arena_printf(arena, "step `%s` has no list: --cut names the array that is cut",
                                 f->name));
-    r.step = compile_sharded(c, number, name, !options->between);
+    r.step = compile_sharded(c, number, name, NULL, !options->between);
     r.sharding = r.step->sharding;
     r.sizes = plan_sizes_read(f, options->sizes, options->size_count);
     count_elements(&r);

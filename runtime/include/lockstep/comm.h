@@ -57,13 +57,13 @@ typedef struct ls_comm_options {
  *           when first asked for (LOCKSTEP_MPI names another file); started by its mpirun or srun.
  *           MPI is initialised where the program has not done it, and finalised at exit then. On a
  *           GPU the bytes go through the host. `id` has no meaning;
- *   "nccl"  NVIDIA's NCCL, on CUDA devices, and "rccl", AMD's RCCL, on HIP devices, loaded when asked
- *           for (LOCKSTEP_NCCL names another file): sends and receives in the stream's order,
- *           without the host. `id` is ls_comm_id_create's of that engine, or any other, by which
- *           rank 0 hands one over through shm or mpi. A rank that ends is found by the time-out, in
- *           which what was queued before the operation counts, too, or by what the library reports;
- *           operations in graphs have no time-out. Sizes that differ between ranks are not found;
- *   NULL    "self" for one rank, "shm" where the launcher put all on one machine, else "mpi".
+ *   "nccl"  NVIDIA's NCCL, on CUDA devices, and "rccl", AMD's RCCL, on HIP devices, loaded when
+ * asked for (LOCKSTEP_NCCL names another file): sends and receives in the stream's order, without
+ * the host. `id` is ls_comm_id_create's of that engine, or any other, by which rank 0 hands one
+ * over through shm or mpi. A rank that ends is found by the time-out, in which what was queued
+ * before the operation counts, too, or by what the library reports; operations in graphs have no
+ * time-out. Sizes that differ between ranks are not found; NULL    "self" for one rank, "shm" where
+ * the launcher put all on one machine, else "mpi".
  *
  * `options` NULL: none. Errors: LS_ERROR_ARGUMENT; LS_ERROR_UNSUPPORTED, an engine that cannot be
  * had here; LS_ERROR_COMM, a rank did not come, or came with another size or version. */
@@ -72,7 +72,8 @@ ls_status ls_comm_create(ls_context *context, const char *engine, const ls_comm_
 /* One on the trainer's own communicator, which stays the trainer's and is used for nothing else of
  * ours than to be duplicated: `handle` points to an MPI_Comm with engine "mpi". With "nccl" and
  * "rccl" it points to an ncclComm_t, which is used as it is, by one of both at a time, must stay
- * until ls_comm_destroy, and is aborted by a failure. All its ranks call it. The time-out is the default. */
+ * until ls_comm_destroy, and is aborted by a failure. All its ranks call it. The time-out is the
+ * default. */
 ls_status ls_comm_import(ls_context *context, const char *engine, const void *handle,
                          ls_comm **comm);
 /* Waits for nobody. Graphs that hold its operations must be gone, and the context be there. What
@@ -168,6 +169,8 @@ typedef struct ls_parts {
     /* One of the step's parameters, whose tensors these are; NULL: its first list. Other parameters
      * are cut where their axes are: moments, codes, scales of blocks. */
     const char *parameter;
+    const char *axis; /* of a step without lists, where the parameter has several: that which is
+                         cut; the one tensor is as long as this axis then. Else NULL */
     const ls_tensor
         *tensors; /* all of them, by types and shapes; of an array that is no list one */
     size_t count;
@@ -192,8 +195,12 @@ typedef struct ls_parts {
  * for as many arrays. A step on parts allocates no arrays: all are bound, but for outs that nobody
  * asks for. `comm` must outlive the step; with one rank the step stays as it is. `parts` is read in
  * the call only. LS_ERROR_UNSUPPORTED, with the line, why, and what to do instead: of steps with
- * `for`, of those built ahead of time, of a scan, a read at an index, an argmax or a logsumexp
- * along what is cut within tensors. */
+ * `for`, of those built ahead of time, of a scan, a read at an index or an argmax along what is cut
+ * within tensors.
+ *
+ * Vocabulary-parallel cross entropy: logits[b, v] cut along v, each rank with the columns of its
+ * part of the vocabulary, `logsumexp[v](logits)` and `sum[v](if v == label then logits else 0.0)`.
+ */
 ls_status ls_step_partition(ls_step *step, ls_comm *comm, const ls_parts *parts);
 
 #ifdef __cplusplus

@@ -160,14 +160,14 @@ ls_status ls_compilation_image_summed(ls_compilation *compilation, size_t step, 
                                       const ls_image **image);
 
 /* The step (with `sums`, where sum_count is not 0, as above) for ranks that each have a part of its
- * arrays, which are cut as the tensors of `parameter` are: `within` 1, within tensors, at multiples
- * of 1024 elements and of the length of blocks; 0, between the tensors of a list. The bits are
- * those of the step on the whole. LS_ERROR_UNSUPPORTED, with the line, the reason and what to do:
- * the step has a `for`, or something along what is cut that is more than a sum, product, minimum,
- * maximum or test of it. */
+ * arrays, which are cut as the tensors of `parameter` are, or, of a step without lists, along
+ * `axis` (else NULL): `within` 1, within tensors, at multiples of 1024 elements and of the length
+ * of blocks; 0, between the tensors of a list. The bits are those of the step on the whole.
+ * LS_ERROR_UNSUPPORTED, with the line, the reason and what to do: the step has a `for`, or
+ * something along what is cut that is more than a sum, product, minimum, maximum or test of it. */
 ls_status ls_compilation_image_sharded(ls_compilation *compilation, size_t step, const ls_sum *sums,
-                                       size_t sum_count, const char *parameter, int within,
-                                       const char *target, const char *device,
+                                       size_t sum_count, const char *parameter, const char *axis,
+                                       int within, const char *target, const char *device,
                                        const ls_sharded **sharded);
 
 /* How a step is best launched on a device at one size, kept in a small file beside the kernels in

@@ -381,10 +381,12 @@ typedef struct ls_shard_argument {
     ls_shard_from from;
     uint32_t number;
 } ls_shard_argument;
-/* `tile`: a value of each so many elements along the axis that is cut; 0: one of each tensor. */
+/* `tile`: a value of each so many elements along the axis that is cut; 0: one of each tensor.
+ * `axes`: of a step without a list, the other axes that there is a value for each coordinate of;
+ * what is gathered has the tiles as its last axis. */
 typedef struct ls_shard_exchange {
     ls_type type;
-    uint32_t stage, tile, line;
+    uint32_t stage, tile, line, axes;
 } ls_shard_exchange;
 typedef struct ls_shard_stage {
     const ls_image *image;
