@@ -91,7 +91,7 @@ static ls_status find_parameter(ls_step *step, const char *name, uint32_t *numbe
 }
 
 /* Takes over which rank has which elements; `within`: a tensor of several ranks is among them. */
-static ls_status take_parts(const ls_step *step, Partition *p, const ls_parts *parts,
+static ls_status take_parts(const ls_step *step, Partition *p, const ls_partition_parts *parts,
                             bool *within) {
     Error *error = &step->context->error;
     size_t rank_sum = 0;
@@ -132,7 +132,8 @@ static ls_status take_parts(const ls_step *step, Partition *p, const ls_parts *p
     return LS_OK;
 }
 
-static ls_status check_whole(const ls_step *step, const Partition *p, const ls_parts *parts) {
+static ls_status check_whole(const ls_step *step, const Partition *p,
+                             const ls_partition_parts *parts) {
     const ls_cut *end = &parts->cuts[p->size];
     if (parts->cuts[0].tensor || parts->cuts[0].element || end->tensor != p->tensors ||
         end->element)
@@ -341,7 +342,7 @@ static ls_status make_stages(ls_step *step, Partition *p) {
     return status;
 }
 
-ls_status ls_step_partition(ls_step *step, ls_comm *comm, const ls_parts *parts) {
+ls_status ls_step_partition(ls_step *step, ls_comm *comm, const ls_partition_parts *parts) {
     static const char call[] = "ls_step_partition";
     uint32_t parameter = 0;
     bool within = false;

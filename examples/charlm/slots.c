@@ -252,7 +252,8 @@ static void make_update(Slots *slots) {
             VALUE("steps", (double)o->steps),
             VALUE("limit", o->clip),
         };
-        const ls_parts whole = {.tensors = shapes, .count = all->count, .cuts = slots->cuts};
+        const ls_partition_parts whole = {
+            .tensors = shapes, .count = all->count, .cuts = slots->cuts};
         tape_step_on_parts(machine, machine->plain, &slots->update, "update_part", arguments,
                            COUNT(arguments), &whole);
         tape_transfer(machine, &slots->update, NULL, slots->values);

@@ -243,7 +243,8 @@ ls_step *tape_step(Machine *machine, ls_program *program, Tape *tape, const char
 }
 
 ls_step *tape_step_on_parts(Machine *machine, ls_program *program, Tape *tape, const char *name,
-                            const Argument *arguments, size_t count, const ls_parts *parts) {
+                            const Argument *arguments, size_t count,
+                            const ls_partition_parts *parts) {
     Operation *operation = machine->failed ? NULL : append(machine, tape);
     if (!operation ||
         !machine_check(machine, ls_step_create(program, name, &operation->step), name))

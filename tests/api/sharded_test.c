@@ -400,7 +400,7 @@ static int run_rank(const Rank *rank) {
         const ls_tensor *parts[SUMS] = {&none, &none, &none, &none};
         EXPECT_OK(run.f.context, ls_step_bind_sum_list(run.f.step, "g", parts, SUMS, 1));
     }
-    const ls_parts parts = {
+    const ls_partition_parts parts = {
         .parameter = count == 1 ? "p" : NULL, .tensors = tensors, .count = count, .cuts = cuts};
     EXPECT_OK(run.f.context, ls_step_partition(run.f.step, comm, &parts));
     run.count = pieces_of(run.image, pieces, own, run.pieces);
@@ -607,7 +607,7 @@ static ls_status partition_two(Run *run, ls_comm *comm, const char *parameter, b
     find_tensors(run, tensors, shapes, &count);
     for (size_t t = 0; t < TENSORS; t++) units[t] = within ? 1024 : 0;
     EXPECT_OK(NULL, ls_partition(tensors, count, units, 2, cuts));
-    const ls_parts parts = {
+    const ls_partition_parts parts = {
         .parameter = parameter, .tensors = tensors, .count = count, .cuts = cuts};
     return ls_step_partition(run->f.step, comm, &parts);
 }

@@ -107,7 +107,7 @@ static int run_words(const Vocabulary *whole, const Vocabulary *more, int rank, 
     EXPECT_OK(f.context, ls_comm_create(f.context, "shm", &options, &comm));
     EXPECT_OK(NULL, ls_partition(&tensor, 1, NULL, size, cuts));
     ls_partition_run(&tensor, 1, cuts, rank, &piece);
-    const ls_parts parts = {
+    const ls_partition_parts parts = {
         .parameter = "logits", .axis = "v", .tensors = &tensor, .count = 1, .cuts = cuts};
     EXPECT_OK(f.context, ls_step_partition(f.step, comm, &parts));
     for (int round = 0; round < 2; round++) { /* of more rows, then */

@@ -138,7 +138,7 @@ static void open_rank(Rank *r) {
     for (int k = 0; k < r->size; k++)
         r->received[k] = k == r->rank ? NULL : array(own_elements(r, r->rank), 0);
     bind_gradients(r, r->counts[r->rank]);
-    const ls_parts parts = {.tensors = r->whole, .count = TENSORS, .cuts = r->cuts};
+    const ls_partition_parts parts = {.tensors = r->whole, .count = TENSORS, .cuts = r->cuts};
     check(r, ls_step_partition(r->step, r->comm, &parts));
     bind_list(r, "p", r->p, 1);
     bind_list(r, "m", r->m, 0);

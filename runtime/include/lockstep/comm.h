@@ -165,7 +165,7 @@ size_t ls_partition_run(const ls_tensor *tensors, size_t count, const ls_cut *cu
 /* ---- a step on one's part ---- */
 
 /* What of a step's arrays each rank has. */
-typedef struct ls_parts {
+typedef struct ls_partition_parts {
     /* One of the step's parameters, whose tensors these are; NULL: its first list. Other parameters
      * are cut where their axes are: moments, codes, scales of blocks. */
     const char *parameter;
@@ -175,7 +175,7 @@ typedef struct ls_parts {
         *tensors; /* all of them, by types and shapes; of an array that is no list one */
     size_t count;
     const ls_cut *cuts; /* one more than ranks: ls_partition's */
-} ls_parts;
+} ls_partition_parts;
 /* Makes a step that is written over whole tensors run on this rank's part of them, with the bits of
  * the step on the whole: the same .step file for one device and for many.
  *
@@ -201,7 +201,7 @@ typedef struct ls_parts {
  * Vocabulary-parallel cross entropy: logits[b, v] cut along v, each rank with the columns of its
  * part of the vocabulary, `logsumexp[v](logits)` and `sum[v](if v == label then logits else 0.0)`.
  */
-ls_status ls_step_partition(ls_step *step, ls_comm *comm, const ls_parts *parts);
+ls_status ls_step_partition(ls_step *step, ls_comm *comm, const ls_partition_parts *parts);
 
 #ifdef __cplusplus
 }
