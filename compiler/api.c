@@ -17,28 +17,10 @@
 #include "emit/emit.h"
 #include "toolchain/toolchain.h"
 #include "compile.h"
+#include "task.h"
 #include "report/report.h"
 
 /* ---- compilations ---- */
-
-static ls_status keep_message(ls_compilation *c, ls_status status, const char *message) {
-    snprintf(c->message, sizeof c->message, "%s", message);
-    return status;
-}
-
-/* Runs a task to its end or to where a pass unwinds, with numbers read and written as in the C
- * locale, whatever the program has set. */
-static ls_status run(ls_compilation *c, ls_status (*task)(ls_compilation *c, void *job),
-                     void *job) {
-    locale_t before = c->locale ? uselocale(c->locale) : (locale_t)0;
-    ls_status status;
-    if (setjmp(c->compiler.unwind))
-        status = keep_message(c, c->compiler.failure, c->compiler.failure_message);
-    else
-        status = task(c, job);
-    if (before) uselocale(before);
-    return status;
-}
 
 static ls_compilation *compilation_new(const ls_compile_options *options) {
     ls_compilation *c = calloc(1, sizeof *c);
@@ -119,10 +101,10 @@ ls_status ls_compile_text(const char *name, const char *text, size_t size,
     if (!*compilation) return LS_ERROR_MEMORY;
     ls_status status = check_options(*compilation);
     if (status == LS_OK && (!name || (!text && size)))
-        status = keep_message(*compilation, LS_ERROR_ARGUMENT,
-                              name ? "the text is NULL" : "the name of the text is NULL");
+        status = task_keep_message(*compilation, LS_ERROR_ARGUMENT,
+                                   name ? "the text is NULL" : "the name of the text is NULL");
     if (status != LS_OK) return status;
-    return run(*compilation, read_source, &(SourceJob){name, text, size, false});
+    return task_run(*compilation, read_source, &(SourceJob){name, text, size, false});
 }
 
 /* "std/optim": a file of the library that the compiler carries; NULL: it has none of that name. */
@@ -158,8 +140,8 @@ ls_status ls_compile_file(const char *path, const ls_compile_options *options,
     const EmbeddedFile *library =
         !reason && (error == ENOENT || error == EISDIR) ? library_file(path) : NULL;
     if (library)
-        return run(*compilation, read_source,
-                   &(SourceJob){library->path, library->text, library->size, true});
+        return task_run(*compilation, read_source,
+                        &(SourceJob){library->path, library->text, library->size, true});
     snprintf((*compilation)->message, sizeof(*compilation)->message, "cannot read %s: %s", path,
              reason ? reason : strerror(error));
     return LS_ERROR_FILE;
@@ -197,7 +179,7 @@ static ls_status render(ls_compilation *c, void *job) {
 static const char *message(ls_compilation *c, bool color) {
     RenderJob job = {color, NULL};
     if (!c) return "the compilation is NULL";
-    if (c->message[0] || run(c, render, &job) != LS_OK) return c->message;
+    if (c->message[0] || task_run(c, render, &job) != LS_OK) return c->message;
     return job.text;
 }
 
@@ -229,25 +211,6 @@ const char *ls_compilation_file(const ls_compilation *c, size_t index) {
     return c && index < c->compiler.file_count ? c->compiler.files[index] : NULL;
 }
 
-/* A step of the library, of which a program may import a hundred, is compiled when it is first
- * asked for. */
-static ls_status compile_late(ls_compilation *c, void *job) {
-    const size_t step = *(const size_t *)job;
-    if (step >= c->step_count || !c->steps[step].late) return LS_OK;
-    c->steps[step].late = false;
-    compile_step(c, step);
-    if (c->compiler.error_count) diagnostics_sort(&c->compiler);
-    return c->compiler.error_count ? LS_ERROR_PROGRAM : LS_OK;
-}
-
-static ls_status find_step(ls_compilation *c, size_t step) {
-    if (c->compiler.error_count) return LS_ERROR_PROGRAM;
-    ls_status status = run(c, compile_late, &step);
-    if (status != LS_OK) return status;
-    if (step < c->step_count && c->steps[step].simplified) return LS_OK;
-    return keep_message(c, LS_ERROR_ARGUMENT, "the file has no step of that number");
-}
-
 /* For tests (tests/interp/interp.h): the IR of a step at a stage; NULL when the source has errors.
  * Of a step with `for` it has no values: compilation_sequence says what its parts are (NULL: it has
  * no `for`), and compilation_part gives the IR of one. */
@@ -261,7 +224,7 @@ static const Function *stage_of(const StepState *s, Stage stage) {
 }
 
 const Sequence *compilation_sequence(ls_compilation *c, size_t step) {
-    return find_step(c, step) == LS_OK ? c->steps[step].sequence : NULL;
+    return task_find_step(c, step) == LS_OK ? c->steps[step].sequence : NULL;
 }
 
 const Function *compilation_part(ls_compilation *c, size_t step, size_t part, Stage stage) {
@@ -269,14 +232,14 @@ const Function *compilation_part(ls_compilation *c, size_t step, size_t part, St
 }
 
 const Function *compilation_function(ls_compilation *c, size_t step, Stage stage) {
-    if (find_step(c, step) != LS_OK) return NULL;
+    if (task_find_step(c, step) != LS_OK) return NULL;
     return stage_of(&c->steps[step], stage);
 }
 
 static ls_status check_steps(ls_compilation *c, void *job) {
     (void)job;
     for (size_t i = 0; i < module_own_count(c->module); i++)
-        if (compile_late(c, &i) == LS_OK) compile_check(c, i);
+        if (task_compile_late(c, &i) == LS_OK) compile_check(c, i);
     diagnostics_sort(&c->compiler);
     return c->compiler.error_count ? LS_ERROR_PROGRAM : LS_OK;
 }
@@ -285,7 +248,7 @@ ls_status ls_compilation_check(ls_compilation *c) {
     if (!c) return LS_ERROR_ARGUMENT;
     c->message[0] = 0;
     if (c->compiler.error_count) return LS_ERROR_PROGRAM;
-    return c->step_count ? run(c, check_steps, NULL) : LS_OK;
+    return c->step_count ? task_run(c, check_steps, NULL) : LS_OK;
 }
 
 /* ---- images and code ---- */
@@ -306,8 +269,8 @@ static ls_status run_on_step(ls_compilation *c, ls_status (*task)(ls_compilation
                              StepJob *job) {
     if (!c) return LS_ERROR_ARGUMENT;
     c->message[0] = 0;
-    ls_status status = find_step(c, job->step);
-    return status == LS_OK ? run(c, task, job) : status;
+    ls_status status = task_find_step(c, job->step);
+    return status == LS_OK ? task_run(c, task, job) : status;
 }
 
 static ls_status make_image(ls_compilation *c, void *job) {
@@ -347,7 +310,7 @@ ls_status ls_compilation_code(ls_compilation *c, const ls_image *image, size_t v
     c->message[0] = 0;
     Made *made = find_made(c, image);
     if (!made || variant >= image->variant_count)
-        return keep_message(c, LS_ERROR_ARGUMENT, "the image is not one of this compilation");
+        return task_keep_message(c, LS_ERROR_ARGUMENT, "the image is not one of this compilation");
     if (image->variants[variant].kernel_count == 0) return LS_OK; /* its parts have code */
     ls_status status = code_get(made, variant, c->options.no_cache, c->message, sizeof c->message);
     if (status != LS_OK) return status;
@@ -408,7 +371,7 @@ ls_status ls_compilation_known(ls_compilation *c, const ls_image *image, size_t 
         !known_lengths(image, job.variant, lengths, known))
         return LS_ERROR_UNSUPPORTED;
     memcpy(lengths, known, image->axis_count * sizeof *lengths);
-    ls_status status = run(c, make_known, &job);
+    ls_status status = task_run(c, make_known, &job);
     return status == LS_OK ? known_take(job.known, code, size, from_cache) : status;
 }
 
@@ -419,45 +382,6 @@ ls_status ls_compilation_image_tuned(ls_compilation *c, size_t step, const char 
     StepJob job = {.step = step, .word = target, .device = device};
     ls_status status = run_on_step(c, make_tuned, &job);
     *image = job.made ? job.made->image : NULL;
-    return status;
-}
-
-/* ---- steps whose parameters are sums ---- */
-
-typedef struct SumJob {
-    size_t step;
-    const ls_sum *sums;
-    size_t count;
-    const char *target, *device;
-    Made *made;
-} SumJob;
-
-static ls_status make_summed(ls_compilation *c, void *job) {
-    SumJob *j = job;
-    const StepState *state = &c->steps[j->step];
-    if (state->sequence)
-        compiler_fail(&c->compiler, LS_ERROR_UNSUPPORTED,
-                      "step `%s` has a `for`, and sums are for steps without",
-                      state->simplified->name);
-    Sum *sums = arena_alloc(&c->compiler.arena, (j->count + 1) * sizeof *sums);
-    for (size_t i = 0; i < j->count; i++) sums[i] = sum_asked(state->lowered, &j->sums[i]);
-    const size_t made = compile_summed(c, j->step, sums, j->count);
-    if (!c->steps[made].simplified) return LS_ERROR_PROGRAM;
-    j->made = compile_image(c, made, j->target);
-    tune_apply(c, made, j->made, j->device);
-    return LS_OK;
-}
-
-ls_status ls_compilation_image_summed(ls_compilation *c, size_t step, const ls_sum *sums,
-                                      size_t count, const char *target, const char *device,
-                                      const ls_image **image) {
-    SumJob job = {step, sums, count, target, device, NULL};
-    *image = NULL;
-    if (!c) return LS_ERROR_ARGUMENT;
-    c->message[0] = 0;
-    ls_status status = find_step(c, step);
-    if (status == LS_OK) status = run(c, make_summed, &job);
-    if (job.made) *image = job.made->image;
     return status;
 }
 
@@ -585,8 +509,8 @@ ls_status ls_compilation_ahead(ls_compilation *c, const ls_ahead_options *option
     c->message[0] = 0;
     ls_status status = LS_OK;
     for (size_t i = 0; status == LS_OK && i < options->step_count; i++)
-        status = find_step(c, options->steps[i]);
-    if (status == LS_OK) status = run(c, build_ahead, &job);
+        status = task_find_step(c, options->steps[i]);
+    if (status == LS_OK) status = task_run(c, build_ahead, &job);
     if (status != LS_OK) return status;
     *header = job.header;
     *source = job.source;
@@ -652,8 +576,8 @@ ls_status ls_compilation_kernels(ls_compilation *c, const ls_kernels_options *op
     c->message[0] = 0;
     ls_status status = LS_OK;
     for (size_t i = 0; status == LS_OK && i < options->step_count; i++)
-        status = find_step(c, options->steps[i]);
-    if (status == LS_OK) status = run(c, list_kernels, &job);
+        status = task_find_step(c, options->steps[i]);
+    if (status == LS_OK) status = task_run(c, list_kernels, &job);
     if (status == LS_OK)
         code_make_all(job.requests, job.count, no_cache, options->progress ? show_kernels : NULL,
                       &job);
@@ -662,8 +586,8 @@ ls_status ls_compilation_kernels(ls_compilation *c, const ls_kernels_options *op
                           sizeof c->message);
     if (status == LS_OK) {
         job.kernels = kernels_open(options->path, job.count);
-        status = job.kernels ? run(c, place_kernels, &job)
-                             : keep_message(c, LS_ERROR_MEMORY, "the host ran out of memory");
+        status = job.kernels ? task_run(c, place_kernels, &job)
+                             : task_keep_message(c, LS_ERROR_MEMORY, "the host ran out of memory");
         kernels_close(job.kernels);
     }
     for (size_t i = 0; i < job.count; i++) {
@@ -700,7 +624,7 @@ ls_status ls_format_text(const char *name, const char *text, size_t size, char *
     ls_compilation *c = compilation_new(NULL);
     if (!c) return LS_ERROR_MEMORY;
     FormatJob job = {{.name = name, .text = text, .size = size}, NULL};
-    ls_status status = run(c, format, &job);
+    ls_status status = task_run(c, format, &job);
     *formatted = job.formatted;
     ls_compilation_destroy(c);
     return status;

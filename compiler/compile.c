@@ -133,6 +133,51 @@ size_t compile_summed(ls_compilation *c, size_t number, const Sum *sums, size_t 
     return made;
 }
 
+/* Each stage by the passes of a step. */
+static size_t compile_stages(ls_compilation *c, const Sharding *sharding) {
+    Arena *arena = &c->compiler.arena;
+    const size_t first = c->state_count;
+    for (size_t i = 0; i < sharding->stage_count; i++) {
+        c->steps =
+            arena_grow(arena, c->steps, c->state_count, &c->state_capacity, sizeof *c->steps);
+        c->steps[c->state_count] = (StepState){.lowered = NULL};
+        compile_function(c, c->state_count++, sharding->stages[i].function);
+    }
+    return first;
+}
+
+const ShardedStep *compile_sharded(ls_compilation *c, size_t number, const char *parameter,
+                                   const char *axis, bool within) {
+    const Function *f = c->steps[number].simplified;
+    uint32_t p = 0;
+    int along = -1;
+    while (p < f->parameter_count && strcmp(f->parameters[p].name, parameter) != 0) p++;
+    if (p == f->parameter_count)
+        compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "step `%s` has no parameter `%s`", f->name,
+                      parameter);
+    for (size_t a = 0; axis && a < f->axis_count; a++)
+        if (strcmp(f->axes[a].name, axis) == 0) along = (int)a;
+    if (axis && (along < 0 || !(f->parameters[p].declared >> along & 1)))
+        compiler_fail(&c->compiler, LS_ERROR_ARGUMENT,
+                      "parameter `%s` of step `%s` has no axis `%s`", parameter, f->name, axis);
+    if (c->steps[number].sequence)
+        compiler_fail(&c->compiler, LS_ERROR_UNSUPPORTED,
+                      "step `%s` has a `for`, and steps on parts have none", f->name);
+    for (const ShardedStep *s = c->sharded; s; s = s->next)
+        if (s->number == number && s->parameter == p && s->axis == along && s->within == within)
+            return s;
+    ShardedStep *made = arena_alloc(&c->compiler.arena, sizeof *made);
+    const Sharding *sharding = shard(f, p, along, within);
+    *made = (ShardedStep){.number = number,
+                          .first_stage = compile_stages(c, sharding),
+                          .parameter = p,
+                          .axis = along,
+                          .within = within,
+                          .sharding = sharding,
+                          .next = c->sharded};
+    return c->sharded = made;
+}
+
 const Plan *compile_plan(ls_compilation *c, size_t number) {
     StepState *step = &c->steps[number];
     if (!step->plan) {

@@ -15,6 +15,16 @@ typedef struct StepState {
     bool late; /* a step of the library that nobody asked for yet */
 } StepState;
 
+/* A step on parts, whose stages are steps of their own behind those of the file. */
+typedef struct ShardedStep {
+    size_t number, first_stage;
+    uint32_t parameter;
+    int axis; /* or -1 */
+    bool within;
+    const Sharding *sharding;
+    struct ShardedStep *next;
+} ShardedStep;
+
 typedef struct Output {
     void *data;
     struct Output *next;
@@ -26,6 +36,7 @@ struct ls_compilation {
     Module *module;
     StepState *steps; /* behind those of the file, parts of those with `for`, and sums */
     size_t step_count, state_count, state_capacity;
+    ShardedStep *sharded;
     locale_t locale;        /* C */
     Output *outputs;        /* what emit gave, freed at the end */
     Background *background; /* makes code for known lengths */
@@ -36,6 +47,9 @@ struct ls_compilation {
 void compile_step(ls_compilation *c, size_t step); /* to the IR that is planned */
 /* The number of the step whose parameters are sums: behind the file's own. */
 size_t compile_summed(ls_compilation *c, size_t step, const Sum *sums, size_t count);
+/* The step's stages on parts that are cut as the tensors of a parameter are. */
+const ShardedStep *compile_sharded(ls_compilation *c, size_t number, const char *parameter,
+                                   const char *axis, bool within);
 const Plan *compile_plan(ls_compilation *c, size_t step);
 /* Whether kernels can be made of the step in every dialect: what is in the way is a diagnostic at
  * the step. Needs no toolchain. */

@@ -494,6 +494,12 @@ static void *gpu_stream(const Device *device) {
 
 /* ---- events ---- */
 
+static ls_status gpu_with_device(Device *device, ls_status (*work)(void *argument),
+                                 void *argument) {
+    Gpu *gpu = (Gpu *)device;
+    WITH(gpu, work(argument));
+}
+
 static ls_status gpu_event_create(Device *device, bool timed, void **event) {
     const unsigned flags = timed ? 0 : GPU_UNTIMED;
     Gpu *gpu = (Gpu *)device;
@@ -558,6 +564,7 @@ static void gpu_event_destroy(Device *device, void *event) {
         .copy_launch = gpu_copy_launch, \
         .stream = gpu_stream, \
         .use_stream = gpu_use_stream, \
+        .with_device = gpu_with_device, \
         .event_create = gpu_event_create, \
         .event_record = gpu_event_record, \
         .event_elapsed = gpu_event_elapsed, \

@@ -35,7 +35,7 @@ ls_status ls_graph_begin(ls_context *context) {
     return LS_OK;
 }
 
-static bool keep_step(ls_graph *graph, ls_step *step) {
+bool graph_keep(ls_graph *graph, ls_step *step) {
     for (size_t i = 0; i < graph->step_count; i++)
         if (graph->steps[i].step == step) return true;
     if (!array_grow(&graph->steps, &graph->step_capacity, graph->step_count + 1,
@@ -52,7 +52,7 @@ ls_status graph_record(ls_graph *graph, const char *call, ls_step *step, const L
     ls_context *context = graph->context;
     Recording *recording = &graph->recording;
     size_t first = recording->launch_count;
-    if ((step && !keep_step(graph, step)) || !recording_add(recording, step, launches, count))
+    if ((step && !graph_keep(graph, step)) || !recording_add(recording, step, launches, count))
         return error_memory(&context->error, call);
     if (step) graph->launches++;
     if (!graph->native) return LS_OK;

@@ -65,13 +65,15 @@ static ls_program *new_program(ls_context *context, size_t count) {
 
 ls_status ls_inner_program(ls_context *context, const char *call, const char *const *names,
                            size_t count, size_t own_count, ImageMaker make_image,
-                           ls_code_maker make, CodesMaker make_all, KnownMaker make_known,
-                           void *maker, void (*release)(void *maker), ls_program **program) {
+                           ShardedMaker make_sharded, ls_code_maker make, CodesMaker make_all,
+                           KnownMaker make_known, void *maker, void (*release)(void *maker),
+                           ls_program **program) {
     ls_program *made = new_program(context, count);
     if (!made) return error_memory(&context->error, call);
     for (; made->count < count; made->count++) made->names[made->count] = names[made->count];
     made->own_count = own_count;
     made->make_image = make_image;
+    made->make_sharded = make_sharded;
     made->make = make;
     made->make_all = make_all;
     made->make_known = make_known;

@@ -43,6 +43,16 @@ static ls_status make_image(void *maker, size_t index, const ls_sum *sums, size_
     return status;
 }
 
+static ls_status make_sharded(void *maker, size_t index, const ls_sum *sums, size_t sum_count,
+                              const char *parameter, const char *axis, bool within,
+                              const char *target, const char *device, const ls_sharded **sharded,
+                              const char **message) {
+    ls_status status = ls_compilation_image_sharded(maker, index, sums, sum_count, parameter, axis,
+                                                    within, target, device, sharded);
+    if (status != LS_OK) *message = ls_compilation_message(maker);
+    return status;
+}
+
 static ls_status out_of_memory(ls_context *context, const char *call) {
     return ls_inner_error(context, LS_ERROR_MEMORY, call, "the host ran out of memory");
 }
@@ -57,7 +67,7 @@ static ls_status collect(ls_context *context, const char *call, ls_compilation *
     for (size_t i = 0; i < count; i++) names[i] = ls_compilation_step_name(compilation, i);
     ls_status status = ls_inner_program(
         context, call, names, count, ls_compilation_own_step_count(compilation), make_image,
-        make_code, make_codes, make_known, compilation, release_maker, program);
+        make_sharded, make_code, make_codes, make_known, compilation, release_maker, program);
     free(names);
     return status;
 }

@@ -183,6 +183,8 @@ struct Driver {
     bool (*copies)(const Copy *copy);
     void (*copy_launch)(Device *device, const Copy *copy, Launch *launch);
     void *(*stream)(const Device *device); /* NULL on the CPU */
+    /* Runs something of another library's with the device current; NULL on the CPU. */
+    ls_status (*with_device)(Device *device, ls_status (*work)(void *argument), void *argument);
     /* Another stream of the trainer's instead of the one it was opened with; NULL: has none. */
     ls_status (*use_stream)(Device *device, void *stream);
     /* Only a timed one can be asked how long after another it happened; the others cost less. */
@@ -365,6 +367,7 @@ void context_settle(ls_context *context);
 void ahead_close(ls_context *context); /* ahead.c: drops what was built ahead of time */
 /* comm/comm.c: the failure of an operation that a graph ran, of any of its communicators. */
 ls_status comm_failure(ls_context *context);
+ls_context *comm_context(const ls_comm *comm);
 
 struct ls_event {
     ls_context *context;
@@ -394,6 +397,11 @@ typedef struct Variant { /* what is loaded of an image's variant; the program's 
 typedef ls_status (*ImageMaker)(void *maker, size_t index, const ls_sum *sums, size_t sum_count,
                                 const char *target, const char *device, const ls_image **image,
                                 const char **message);
+/* The same of the stages of the step on parts of its arrays: ls_compilation_image_sharded. */
+typedef ls_status (*ShardedMaker)(void *maker, size_t index, const ls_sum *sums, size_t sum_count,
+                                  const char *parameter, const char *axis, bool within,
+                                  const char *target, const char *device,
+                                  const ls_sharded **sharded, const char **message);
 /* Makes the code of several variants at the same time, for `make` to find it. */
 typedef void (*CodesMaker)(void *maker, const ls_image *const *images, const uint32_t *variants,
                            size_t count);
@@ -417,6 +425,7 @@ struct ls_program {
     size_t count;
     size_t own_count;      /* the first: those of the file itself, not of what it imports */
     ImageMaker make_image; /* NULL: all images are there */
+    ShardedMaker make_sharded;
     ls_code_maker make;
     CodesMaker make_all;   /* NULL: they are made one by one */
     KnownMaker make_known; /* NULL: there is the general code alone */
@@ -430,8 +439,9 @@ struct ls_program {
  * the thread's. */
 ls_status ls_inner_program(ls_context *context, const char *call, const char *const *names,
                            size_t count, size_t own_count, ImageMaker make_image,
-                           ls_code_maker make, CodesMaker make_all, KnownMaker make_known,
-                           void *maker, void (*release)(void *maker), ls_program **program);
+                           ShardedMaker make_sharded, ls_code_maker make, CodesMaker make_all,
+                           KnownMaker make_known, void *maker, void (*release)(void *maker),
+                           ls_program **program);
 ls_status ls_inner_error(ls_context *context, ls_status status, const char *call,
                          const char *message);
 /* The variants of step `index`, allocated on first use; NULL: out of memory. */
@@ -510,6 +520,7 @@ typedef enum KnownState {
     KNOWN_AWAITED, /* it is being made */
     KNOWN_SETTLED  /* what there will be is there */
 } KnownState;
+typedef struct Partition Partition;
 struct ls_step {
     ls_step *owner;  /* of a part of a step with `for`: that step */
     ls_step **parts; /* of one with `for` */
@@ -554,6 +565,8 @@ struct ls_step {
     uint32_t instances;            /* of it */
     StepSum *sums;
     size_t sum_count;
+    Partition *partition; /* ls_step_partition; NULL: it runs on what is bound */
+    ls_step *partitioned; /* of a stage of one that is: that step */
     Temporaries temporaries;
     Table *tables;
     Words entries;    /* lengths and tables: made when sizes change */
@@ -685,6 +698,48 @@ size_t parts_iteration_words(const ls_step *part);
 /* From the step's bindings, sizes and temporaries to its launches; `planned`: only pointers differ
  * from before. */
 ls_status parts_prepare(ls_step *step, const char *call, bool planned);
+
+/* step_partition.c: a step on this rank's part of its arrays. */
+typedef struct Exchange { /* an array for all ranks, tensor by tensor */
+    char *data;
+    uint64_t *offsets; /* of each tensor, in bytes; and the end */
+    uint64_t rows;    /* of a step without a list: of the axes beside the tiles; 0: not yet known */
+    int64_t *lengths; /* these, by axis of the step */
+} Exchange;
+
+struct Partition {
+    ls_comm *comm;
+    const ls_sharded *how;
+    size_t tensors; /* of the whole */
+    int64_t *elements, *shapes;
+    uint32_t *ranks;
+    size_t *piece_of; /* by tensor: 1 + which piece of this rank's it is, or 0 */
+    ls_partition_piece *pieces;
+    size_t piece_count;
+    int size; /* ranks; their pieces: */
+    ls_partition_piece **all;
+    size_t *all_counts;
+    ls_step **stages;
+    Exchange *exchanges;
+    ls_comm_part **gathers; /* by stage: of each rank */
+    void **places;          /* by axis: i64 of each tensor, LS_SHARD_LENGTH, then LS_SHARD_BEGIN */
+    bool preparing;
+};
+void partition_free(ls_step *step);
+uint64_t partition_tiles(uint32_t tile, int64_t elements); /* values of an exchange */
+/* What the ranks' array of an exchange has of a piece, in a row of it. */
+ls_comm_piece partition_piece(const Partition *p, uint32_t exchange,
+                              const ls_partition_piece *piece, uint64_t line);
+/* Makes `gathers` of the exchanges as they lie. */
+ls_status partition_make_parts(const ls_step *step, Partition *p);
+size_t partition_place(const ls_step *step, const ls_shard_argument *argument); /* in `places` */
+/* step_stages.c */
+/* Binds its stages to what is bound to the step, and prepares them. */
+ls_status partition_prepare(ls_step *step, const char *call);
+/* Whether the step that it is a stage of has been bound anew since. */
+bool partition_is_due(const ls_step *stage);
+ls_status partition_launch(ls_step *step);
+ls_status partition_statistics(ls_step *step, ls_step_statistics *statistics);
 
 /* layout.c: what strides mean. */
 typedef struct Layout { /* an array in memory, strides in elements */
@@ -933,6 +988,8 @@ struct ls_graph {
     ls_copy_statistics copies; /* in each replay */
     ls_graph_statistics statistics;
 };
+/* Keeps a step as long as the graph is there; false: no memory. */
+bool graph_keep(ls_graph *graph, ls_step *step);
 /* A launch inside the capture; of a step the graph keeps the step. */
 ls_status graph_record(ls_graph *graph, const char *call, ls_step *step, const Launch *launches,
                        size_t count);

@@ -14,6 +14,7 @@ static const int64_t POSITION_MAX = INT64_C(1) << 62; /* more than one will ever
 struct ls_split {
     ls_dataset *dataset;
     int64_t first, count, batch, seed, place; /* `place`: of the next batch to be gathered */
+    int64_t begin, stride;                    /* of a launch: samples before one's own; in all */
     int64_t announced;                        /* where what was asked for last ends */
     bool in_order;
     uint32_t slots;
@@ -62,6 +63,15 @@ static ls_status check_options(const ls_dataset *dataset, const ls_split_options
     if (options->batch < 0)
         return error_set(error, LS_ERROR_ARGUMENT, "%s: a batch cannot have %lld samples", call,
                          (long long)options->batch);
+    const int ranks = options->ranks ? options->ranks : 1;
+    if (ranks < 0 || options->rank < 0 || options->rank >= ranks)
+        return error_set(error, LS_ERROR_ARGUMENT, "%s: rank is %d and ranks %d; they count from 0",
+                         call, options->rank, options->ranks);
+    if (ranks > 1 && (options->batch == 0 || options->batch > POSITION_MAX / ranks))
+        return error_set(error, LS_ERROR_ARGUMENT,
+                         "%s: of several ranks the samples of a batch must be given, and those of "
+                         "all counted",
+                         call);
     if (options->batch == 0 && !dataset->resident)
         return error_set(error, LS_ERROR_ARGUMENT,
                          "%s: the data set is not resident, so the samples of a batch must be "
@@ -86,6 +96,8 @@ ls_status ls_split_create(ls_dataset *dataset, const ls_split_options *options, 
                        .count = options->count ? options->count : dataset->samples - options->first,
                        .batch = options->batch,
                        .seed = options->seed,
+                       .begin = options->rank * options->batch,
+                       .stride = (options->ranks ? options->ranks : 1) * options->batch,
                        .in_order = options->in_order != 0,
                        .slots = options->slots};
     if (!dataset->resident) status = open_feed(made);
@@ -118,16 +130,16 @@ static void announce(const ls_split *split, int64_t place) {
     for (size_t k = 0; k < dataset->count; k++) {
         if (!dataset_in_place(&dataset->arrays[k])) continue;
         for (int64_t i = 0; i < split->batch; i++)
-            dataset_announce(&dataset->arrays[k], ls_split_sample(split, place + i));
+            dataset_announce(&dataset->arrays[k], ls_split_sample(split, place + split->begin + i));
     }
 }
 
 /* Where steps read the rows themselves: those of the next launch, and of the one after it. */
 static void announce_ahead(ls_split *split) {
-    if (split->announced != split->place + split->batch) announce(split, split->place);
-    split->place += split->batch;
+    if (split->announced != split->place + split->stride) announce(split, split->place);
+    split->place += split->stride;
     announce(split, split->place);
-    split->announced = split->place + split->batch;
+    split->announced = split->place + split->stride;
 }
 
 static ls_status gather(ls_split *split) {
@@ -137,7 +149,7 @@ static ls_status gather(ls_split *split) {
     ls_status status = ls_feed_acquire(split->feed, slot);
     if (status == LS_OK) announce(split, split->place);
     for (int64_t i = 0; i < split->batch && status == LS_OK; i++) {
-        size_t sample = (size_t)ls_split_sample(split, split->place + i);
+        size_t sample = (size_t)ls_split_sample(split, split->place + split->begin + i);
         for (size_t k = 0; k < dataset->count; k++) {
             const DataArray *array = &dataset->arrays[k];
             const size_t bytes = array->row_bytes;
@@ -146,7 +158,7 @@ static ls_status gather(ls_split *split) {
     }
     free(slot);
     if (status == LS_OK) status = ls_feed_submit(split->feed, split->batch);
-    if (status == LS_OK) split->place += split->batch;
+    if (status == LS_OK) split->place += split->stride;
     return status;
 }
 
@@ -206,15 +218,28 @@ static ls_status set_device_scalars(const ls_split *split, ls_step *step) {
         const char *name;
         ls_type type;
         const void *value;
-    } scalars[] = {{"data_first", LS_I64, &split->first},
-                   {"data_count", LS_I64, &split->count},
-                   {"data_seed", LS_I64, &split->seed},
-                   {"data_ordered", LS_BOOL, &ordered},
+    } scalars[] = {{"data_first", LS_I64, &split->first},   {"data_count", LS_I64, &split->count},
+                   {"data_seed", LS_I64, &split->seed},     {"data_begin", LS_I64, &split->begin},
+                   {"data_stride", LS_I64, &split->stride}, {"data_ordered", LS_BOOL, &ordered},
                    {"data_streamed", LS_BOOL, &streamed}};
     ls_status status = LS_OK;
     for (size_t i = 0; i < COUNT(scalars) && status == LS_OK; i++)
         status = set_device_scalar(split, step, scalars[i].name, scalars[i].type, scalars[i].value);
     return status;
+}
+
+/* A step that reads rows by itself has to know which are this rank's. */
+static ls_status check_ranks(const ls_split *split, const ls_step *step) {
+    bool begin = false, stride = false;
+    for (size_t i = 0; i < step->image->parameter_count; i++) {
+        begin |= strcmp(step->image->parameters[i].name, "data_begin") == 0;
+        stride |= strcmp(step->image->parameters[i].name, "data_stride") == 0;
+    }
+    if (split->stride == split->batch || split->feed || (begin && stride)) return LS_OK;
+    return error_set(&split->dataset->context->error, LS_ERROR_BIND,
+                     "ls_split_bind: the split is one rank's of several, and step `%s` lacks `%s`: "
+                     "see next_batch_of_rank in std/data",
+                     step->image->step, begin ? "data_stride" : "data_begin");
 }
 
 ls_status ls_split_bind(ls_split *split, ls_step *step) {
@@ -236,6 +261,7 @@ ls_status ls_split_bind(ls_split *split, ls_step *step) {
                            "%s: step `%s` has no parameter that is called as an array of the data "
                            "set, such as `%s`",
                            call, step->image->step, dataset->arrays[0].name);
+    if (status == LS_OK) status = check_ranks(split, step);
     if (status == LS_OK && split->feed) status = ls_feed_bind(split->feed, step);
     return status == LS_OK ? set_device_scalars(split, step) : status;
 }

@@ -235,6 +235,7 @@ ls_status step_create(ls_program *program, const ls_image *image, Variant *varia
 
 void step_release(ls_step *step) {
     if (--step->references > 0) return;
+    partition_free(step);
     ls_context *context = step->context;
     const ls_image *image = step->image;
     parts_release(step);
@@ -311,7 +312,10 @@ static ls_status store_value(ls_step *step, const char *call, size_t parameter, 
         binding->fill = 0;
         memcpy(&binding->fill, value, bytes);
         binding->fill_due = true;
-        if (step->ready) status = step_fill(step, call, parameter); /* else when prepared */
+        if (step->partition)
+            step->ready = false;
+        else if (step->ready)
+            status = step_fill(step, call, parameter); /* else when prepared */
     }
     if (status != LS_OK) return status;
     if (!binding->has_value) step->ready = false; /* it was missing until now */
@@ -393,6 +397,10 @@ ls_status ls_step_shard(ls_step *step, int64_t first_tensor, int64_t first_eleme
     if (!step) return error_set(NULL, LS_ERROR_ARGUMENT, "%s: step is NULL", call);
     ls_status status = context_not_capturing(step->context, call);
     if (status != LS_OK) return status;
+    if (step->partition)
+        return error_set(&step->context->error, LS_ERROR_STATE,
+                         "%s: step `%s` is partitioned, and knows its place", call,
+                         step->image->step);
     if (first_tensor < 0 || first_element < 0)
         return error_set(&step->context->error, LS_ERROR_ARGUMENT,
                          "%s: the first %s is %lld; shards count from 0", call,
@@ -424,6 +432,7 @@ static ls_status launch_in_range(ls_step *step) {
 
 ls_status ls_step_launch(ls_step *step) {
     if (!step) return error_set(NULL, LS_ERROR_ARGUMENT, "ls_step_launch: step is NULL");
+    if (step->partition) return partition_launch(step);
     ls_context *context = step->context;
     ls_status status = LS_OK;
     if (!step_is_ready(step)) status = step_prepare(step, "ls_step_launch");
@@ -456,6 +465,7 @@ ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics) {
     *statistics = (ls_step_statistics){0};
     ls_status status = step_prepare(step->owner ? step->owner : step, call);
     if (status != LS_OK) return status;
+    if (step->partition) return partition_statistics(step, statistics);
     const ls_image_variant *variant = &step->image->variants[step->chosen];
     uint32_t threads = step->context->device->threads;
     *statistics = (ls_step_statistics){

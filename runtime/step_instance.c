@@ -64,6 +64,10 @@ ls_status ls_step_instance(ls_step *step, ls_step **instance) {
     ls_context *context = step->context;
     ls_status status = context_not_capturing(context, call);
     if (status != LS_OK) return status;
+    if (step->partition)
+        return error_set(&context->error, LS_ERROR_UNSUPPORTED,
+                         "%s: step `%s` is partitioned; create a step for each and partition it",
+                         call, step->image->step);
     if (step->sum_count)
         return error_set(&context->error, LS_ERROR_UNSUPPORTED,
                          "%s: step `%s` has parameters that are sums; create a step for each", call,

@@ -389,6 +389,7 @@ static ls_status choose(ls_step *step, const char *call) {
 }
 
 bool step_is_ready(const ls_step *step) {
+    if (partition_is_due(step)) return false;
     return step->ready && !(step->together && step->context->device->lacks[CAN_COOPERATE][0]);
 }
 
@@ -413,7 +414,12 @@ ls_status step_prepare_part(ls_step *part, const char *call) {
 }
 
 ls_status step_prepare(ls_step *step, const char *call) {
+    if (partition_is_due(step)) return step_prepare(step->partitioned, call);
     if (step_is_ready(step)) return LS_OK;
+    if (step->partition) {
+        ls_status status = context_not_capturing(step->context, call);
+        return status == LS_OK ? partition_prepare(step, call) : status;
+    }
     step->counted = false;
     ls_status status = choose(step, call);
     const bool planned = step->planned;
@@ -451,7 +457,10 @@ ls_status ls_steps_prepare(ls_step *const *steps, size_t count) {
         if (!steps || !steps[i])
             return error_set(NULL, LS_ERROR_ARGUMENT, "%s: step %zu is NULL", call, i);
     for (size_t i = 0; i < count && status == LS_OK; i++)
-        if (!step_is_ready(steps[i])) status = choose(steps[i], call);
+        if (steps[i]->partition)
+            status = step_prepare(steps[i], call);
+        else if (!step_is_ready(steps[i]))
+            status = choose(steps[i], call);
     for (size_t i = 0; i < count && status == LS_OK; i++) {
         size_t first = 0; /* of the program */
         while (steps[first]->program != steps[i]->program) first++;
@@ -466,6 +475,10 @@ ls_status ls_step_tune(ls_step *step, const ls_image_tuning *tuning) {
     if (!step) return error_set(NULL, LS_ERROR_ARGUMENT, "%s: step is NULL", call);
     ls_status status = context_not_capturing(step->context, call);
     if (status != LS_OK) return status;
+    if (step->partition)
+        return error_set(&step->context->error, LS_ERROR_UNSUPPORTED,
+                         "%s: step `%s` is partitioned, and its stages take no such numbers", call,
+                         step->image->step);
     step->tried = tuning != NULL;
     if (tuning) step->trial = *tuning;
     step->tuning = NULL;

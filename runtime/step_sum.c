@@ -167,6 +167,11 @@ static ls_status check_state(const ls_step *step, const char *call, size_t count
                          "%s: step `%s` was built ahead of time, and a sum takes other kernels: "
                          "load the .step file",
                          call, name);
+    if (step->partition)
+        return error_set(error, LS_ERROR_STATE,
+                         "%s: step `%s` is partitioned, and a sum of another number or type of "
+                         "arrays takes other kernels: bind it before ls_step_partition",
+                         call, name);
     if (step->source || step->instances)
         return error_set(
             error, LS_ERROR_UNSUPPORTED,

@@ -15,7 +15,10 @@ extern char **environ;
 typedef struct Options {
     StringList sizes, targets;
     double peak;
-    uint64_t processors;
+    uint64_t processors, ranks, slots;
+    const char *cut, *link;
+    StringList gather;
+    bool between;
     bool json, dot, svg, schedule, plan;
     const char *output;
 } Options;
@@ -170,6 +173,16 @@ static bool explain_steps(ls_compilation *compilation, const SourceName *name,
     return good;
 }
 
+/* "400Gb/s": bits, as links are sold. */
+static bool read_link(const char *text, double *link, Failure *failure) {
+    char *end = NULL;
+    if (!text) return true;
+    *link = strtod(text, &end);
+    if (end != text && *link > 0 && (!*end || strcmp(end, "Gb/s") == 0)) return true;
+    return fail(failure, STATUS_USAGE, "--link takes gigabits per second, such as 400Gb/s, not %s",
+                text);
+}
+
 static bool explain(const Invocation *invocation, ls_compilation *compilation,
                     const SourceName *name, StringList *sizes, Failure *failure) {
     const Options *options = invocation->options;
@@ -177,7 +190,9 @@ static bool explain(const Invocation *invocation, ls_compilation *compilation,
     const char *device[] = {target};
     StringList targets = options->targets;
     Buffer out = {0}, svg = {0};
+    double link = 0;
     if (!sizes_split(&options->sizes, sizes, failure)) return false;
+    if (!read_link(options->link, &link, failure)) return false;
     if (targets.count == 0) {
         if (!device_target(&invocation->common, target, sizeof target, failure)) return false;
         targets = (StringList){device, 1};
@@ -192,7 +207,14 @@ static bool explain(const Invocation *invocation, ls_compilation *compilation,
                                   .target_count = targets.count,
                                   .peak_gb_s = options->peak,
                                   .plan_only = options->plan,
-                                  .processors = (uint32_t)options->processors};
+                                  .processors = (uint32_t)options->processors,
+                                  .ranks = (uint32_t)options->ranks,
+                                  .cut = options->cut,
+                                  .between = options->between,
+                                  .slots = (uint32_t)options->slots,
+                                  .link_gbit_s = link,
+                                  .gather = options->gather.items,
+                                  .gather_count = options->gather.count};
     bool good = explain_steps(compilation, name, options, &explain, &out, failure) &&
                 (!options->svg || draw(out.data, &svg, failure));
     const Buffer *result = options->svg ? &svg : &out;
@@ -216,6 +238,12 @@ static int run(const Invocation *invocation) {
     if (options->json + options->dot + options->svg + options->schedule > 1)
         return usage_error(invocation->command,
                            "only one of --json, --dot, --svg and --schedule can be had at once");
+    if (options->ranks && options->json + options->dot + options->svg + options->schedule > 0)
+        return usage_error(invocation->command, "--ranks is told of as text only");
+    if (!options->ranks && (options->slots || options->link || options->cut || options->between ||
+                            options->gather.count))
+        return usage_error(invocation->command,
+                           "--slots, --link, --cut, --between and --gather go with --ranks");
     SourceName name = source_split(invocation->arguments[0]);
     int status = source_compile(invocation, name.path, &compilation);
     if (status == STATUS_DONE) {
@@ -239,6 +267,18 @@ static const Option explain_options[] = {
     {0, "processors", "N", OPTION_COUNT, OFFSET(processors),
      "the device's multiprocessors or CPU threads, for temporaries that\neach block has; by "
      "default those of a usual one"},
+    {0, "ranks", "N", OPTION_COUNT, OFFSET(ranks),
+     "how it runs on so many ranks with a part of its arrays each\n"
+     "(ls_step_partition): stages, bytes between ranks, states, the limit"},
+    {0, "slots", "S", OPTION_COUNT, OFFSET(slots),
+     "with --ranks: gradients, the arrays that are only read, are sums of S\nslots"},
+    {0, "link", "400Gb/s", OPTION_TEXT, OFFSET(link), "with --ranks: the speed of a rank's link"},
+    {0, "cut", "NAME", OPTION_TEXT, OFFSET(cut),
+     "with --ranks: the parameter whose tensors are cut; by default the\nfirst list"},
+    {0, "between", NULL, OPTION_FLAG, OFFSET(between),
+     "with --ranks: cut between tensors, not within them"},
+    {0, "gather", "NAME", OPTION_LIST, OFFSET(gather),
+     "with --ranks: an array whose new values all ranks get, such as weights"},
     {0, "plan", NULL, OPTION_FLAG, OFFSET(plan),
      "the plan alone: nothing is compiled, so what needs the code is left\nout"},
     {0, "json", NULL, OPTION_FLAG, OFFSET(json), "as JSON"},
@@ -254,9 +294,12 @@ const Command command_explain = {
     .summary = "says how a step runs: kernels, fusion, bytes, registers",
     .arguments = "FILE[:STEP]",
     .details = "Without :STEP every step of the file is explained.",
-    .examples = "  lockstep explain adamw.step --size n=64M\n"
-                "  lockstep explain adamw.step --target sm_90 --peak 4000 --json\n"
-                "  lockstep explain linreg.step --svg -o linreg.svg",
+    .examples =
+        "  lockstep explain adamw.step --size n=64M\n"
+        "  lockstep explain adamw.step --target sm_90 --peak 4000 --json\n"
+        "  lockstep explain linreg.step --svg -o linreg.svg\n"
+        "  lockstep explain std/clip:clipped_adamw --size t=148,n=1M --ranks 8 --slots 8 \\\n"
+        "      --gather p --link 400Gb/s --peak 4000",
     .options = explain_options,
     .option_count = COUNT(explain_options),
     .options_size = sizeof(Options),

@@ -365,6 +365,24 @@ typedef struct Sum {
 Sum sum_asked(const Function *f, const ls_sum *asked);
 Function *sum_parameters(const Function *f, const Sum *sums, size_t count);
 
+/* shard.c: a simplified step over whole arrays as the stages that a rank runs on its part of those
+ * * that the tensors of `parameter` are cut with: `within` tensors, or between them; or along
+ * `axis` of a step without lists (-1: the only one of the parameter). Unwinds where that cannot be.
+ */
+typedef struct ShardStage {
+    Function *function;
+    const ls_shard_argument *arguments; /* by parameter of it */
+} ShardStage;
+typedef struct Sharding {
+    int list, axis; /* that counts tensors, or -1; that is cut, or -1: between tensors */
+    uint8_t *cut;   /* by parameter of the step: whether a rank has a part of it */
+    ShardStage *stages;
+    size_t stage_count;
+    ls_shard_exchange *exchanges; /* after the stage that gives them, */
+    size_t exchange_count;        /* before the next */
+} Sharding;
+Sharding *shard(const Function *f, uint32_t parameter, int axis, bool within);
+
 /* split.c: `any[b, c]` as `any[b]` of `any[c]` where another reduction goes along c; sums of
  * floats, whose bits it changes, if `floats`. Gives the first of those that is split; f and 0 where
  * there is none. */

@@ -440,6 +440,7 @@ Report report_open(ls_compilation *c, size_t number, const ls_explain_options *o
 }
 
 const char *report_explain(ls_compilation *c, size_t number, const ls_explain_options *options) {
+    if (options->ranks) return report_ranks(c, number, options);
     if (c->steps[number].sequence) return report_sequence(c, number, options);
     Report r = report_open(c, number, options, options->sizes, options->size_count);
     switch (options->report) {

@@ -97,6 +97,9 @@ SequenceReport report_sequence_open(ls_compilation *c, size_t number,
                                     const ls_explain_options *options);
 const char *report_sequence(ls_compilation *c, size_t number, const ls_explain_options *options);
 
+/* ranks.c: the report of a step on parts of its arrays. */
+const char *report_ranks(ls_compilation *c, size_t number, const ls_explain_options *options);
+
 /* temporaries.c */
 void report_count_temporaries(Report *r);
 void report_temporaries(Report *r);

@@ -194,6 +194,10 @@ ls_step *tape_step(Machine *machine, ls_program *program, Tape *tape, const char
 #define STEP(machine, program, tape, name, ...)                                \
     tape_step((machine), (program), (tape), (name), (Argument[]){__VA_ARGS__}, \
               COUNT(((Argument[]){__VA_ARGS__})))
+/* The same of a step on this rank's part of its lists. */
+ls_step *tape_step_on_parts(Machine *machine, ls_program *program, Tape *tape, const char *name,
+                            const Argument *arguments, size_t count,
+                            const ls_partition_parts *parts);
 void tape_product(Machine *machine, Tape *tape, Product product);
 /* send[r] goes to rank r, receive[r] comes from it. `send` NULL: receive[r] is rank r's own, for
  * all others. */

@@ -5,13 +5,13 @@
  * S/N slots in a row and adds them with a binary counter: buffer i has the sum of slots that buffer
  * i - 1 waits for. Then each rank gets the partial sums of the part of all parameters whose moments
  * it keeps, and the step that updates them adds what came, the upper levels of the tree, as it
- * loads. The norm of all gradients is finished by every rank from the tiles of all. */
+ * loads. That step is written over all parameters; ls_step_partition runs it on a rank's part. */
 #include "charlm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { TILE = 1024, LEVELS_MAX = 11 };
+enum { LEVELS_MAX = 11 };
 
 struct Slots {
     Model *model;
@@ -23,12 +23,11 @@ struct Slots {
     Tape keep, update;
     Array total, letters, totals, counts, slot; /* the loss of a slot; those of all */
     ls_cut *cuts;
-    /* By rank, the pieces that it owns: of the gradients here, of the weights, the tiles; */
-    Lot *gradients, *values, *tiles;
+    /* By rank, the pieces that it owns: of the gradients here, of the weights; */
+    Lot *gradients, *values;
     Lot *received; /* and of this rank's pieces the gradients from each rank; */
     Lot first_moment, second_moment;
     Lot *whole_first, *whole_second; /* on rank 0, of all moments those that a rank owns */
-    Array *tile_arrays;              /* of each parameter */
 };
 
 static bool out_of_memory(Machine *machine) {
@@ -47,16 +46,24 @@ static int rank_of(const Slots *slots) {
 
 /* ---- pieces ---- */
 
-static ls_partition_piece *pieces_of(const Slots *slots, int rank, size_t *count) {
+/* The types and shapes of all parameters; NULL after a failure. */
+static ls_tensor *shapes_of(const Slots *slots) {
     const Parameters *all = &slots->model->parameters;
     ls_tensor *tensors = calloc(all->count, sizeof *tensors);
-    ls_partition_piece *pieces = calloc(all->count + 1, sizeof *pieces);
-    *count = 0;
     for (size_t i = 0; tensors && i < all->count; i++)
         tensors[i] =
             (ls_tensor){.type = LS_F32, .rank = all->values[i].rank, .shape = all->values[i].shape};
+    if (!tensors) out_of_memory(slots->model->machine);
+    return tensors;
+}
+
+static ls_partition_piece *pieces_of(const Slots *slots, int rank, size_t *count) {
+    const size_t all = slots->model->parameters.count;
+    ls_tensor *tensors = shapes_of(slots);
+    ls_partition_piece *pieces = calloc(all + 1, sizeof *pieces);
+    *count = 0;
     if (tensors && pieces)
-        *count = ls_partition_run(tensors, all->count, slots->cuts, rank, pieces);
+        *count = ls_partition_run(tensors, all, slots->cuts, rank, pieces);
     else
         out_of_memory(slots->model->machine);
     free(tensors);
@@ -64,24 +71,21 @@ static ls_partition_piece *pieces_of(const Slots *slots, int rank, size_t *count
 }
 
 static bool cut(Slots *slots) {
-    const Parameters *all = &slots->model->parameters;
-    ls_tensor *tensors = calloc(all->count, sizeof *tensors);
+    Machine *machine = slots->model->machine;
+    ls_tensor *tensors = shapes_of(slots);
     slots->cuts = calloc((size_t)ranks_of(slots) + 1, sizeof *slots->cuts);
     bool ok = tensors && slots->cuts;
-    for (size_t i = 0; ok && i < all->count; i++)
-        tensors[i] =
-            (ls_tensor){.type = LS_F32, .rank = all->values[i].rank, .shape = all->values[i].shape};
-    if (!ok) out_of_memory(slots->model->machine);
-    ok = ok && machine_check(slots->model->machine,
-                             ls_partition(tensors, all->count, NULL, ranks_of(slots), slots->cuts),
+    if (!ok) out_of_memory(machine);
+    ok = ok && machine_check(machine,
+                             ls_partition(tensors, slots->model->parameters.count, NULL,
+                                          ranks_of(slots), slots->cuts),
                              "dividing the parameters");
     free(tensors);
     return ok;
 }
 
-/* Of a list of arrays those elements that a rank owns; of tiles those that its elements make; of a
- * NULL list memory of their own. */
-static Lot lot_of(Slots *slots, const Array *list, int rank, bool of_tiles) {
+/* Of a list of arrays those elements that a rank owns; of a NULL list memory of their own. */
+static Lot lot_of(Slots *slots, const Array *list, int rank) {
     Machine *machine = slots->model->machine;
     size_t count;
     ls_partition_piece *pieces = pieces_of(slots, rank, &count);
@@ -89,20 +93,18 @@ static Lot lot_of(Slots *slots, const Array *list, int rank, bool of_tiles) {
     if (!lot.arrays) out_of_memory(machine);
     for (size_t i = 0; i < count && !machine->failed; i++) {
         const ls_partition_piece *piece = &pieces[i];
-        const int64_t unit = of_tiles ? TILE : 1;
-        const int64_t first = piece->first / unit, length = (piece->count + unit - 1) / unit;
-        lot.arrays[i] =
-            list ? array_slice(list[piece->tensor], first, length) : ARRAY(machine, LS_F32, length);
+        lot.arrays[i] = list ? array_slice(list[piece->tensor], piece->first, piece->count)
+                             : ARRAY(machine, LS_F32, piece->count);
     }
     free(pieces);
     return lot;
 }
 
-static Lot *lots_of(Slots *slots, const Array *list, bool of_tiles) {
+static Lot *lots_of(Slots *slots, const Array *list) {
     Lot *lots = calloc((size_t)ranks_of(slots), sizeof *lots);
     if (!lots) out_of_memory(slots->model->machine);
     for (int rank = 0; lots && rank < ranks_of(slots); rank++)
-        lots[rank] = lot_of(slots, list, rank, of_tiles);
+        lots[rank] = lot_of(slots, list, rank);
     return lots;
 }
 
@@ -186,41 +188,21 @@ static void make_lots(Slots *slots) {
     Machine *machine = model->machine;
     Parameters *all = &model->parameters;
     const int rank = rank_of(slots);
-    slots->tile_arrays = calloc(all->count, sizeof(Array));
     slots->received = calloc((size_t)ranks_of(slots), sizeof(Lot));
-    if (!slots->tile_arrays || !slots->received || !cut(slots)) {
+    if (!slots->received || !cut(slots)) {
         out_of_memory(machine);
         return;
     }
-    for (size_t i = 0; i < all->count; i++)
-        slots->tile_arrays[i] =
-            ARRAY(machine, LS_F32, (array_size(all->values[i]) + TILE - 1) / TILE);
-    slots->gradients = lots_of(slots, slots->buffers[0], false);
-    slots->values = lots_of(slots, all->values, false);
-    slots->tiles = lots_of(slots, slots->tile_arrays, true);
+    slots->gradients = lots_of(slots, slots->buffers[0]);
+    slots->values = lots_of(slots, all->values);
     for (int from = 0; from < ranks_of(slots); from++) /* one's own are where they are */
-        slots->received[from] = lot_of(slots, from == rank ? slots->buffers[0] : NULL, rank, false);
+        slots->received[from] = lot_of(slots, from == rank ? slots->buffers[0] : NULL, rank);
     const bool alone = ranks_of(slots) == 1;
-    slots->first_moment = lot_of(slots, alone ? all->first : NULL, rank, false);
-    slots->second_moment = lot_of(slots, alone ? all->second : NULL, rank, false);
+    slots->first_moment = lot_of(slots, alone ? all->first : NULL, rank);
+    slots->second_moment = lot_of(slots, alone ? all->second : NULL, rank);
     if (alone || !model->whole_moments) return;
-    slots->whole_first = lots_of(slots, all->first, false);
-    slots->whole_second = lots_of(slots, all->second, false);
-}
-
-static Array decay_of(Slots *slots) {
-    Model *model = slots->model;
-    size_t count;
-    ls_partition_piece *pieces = pieces_of(slots, rank_of(slots), &count);
-    float *values = calloc(count + 1, sizeof *values);
-    Array decay = {0};
-    if (!values) out_of_memory(model->machine);
-    for (size_t i = 0; values && i < count; i++)
-        values[i] = model->parameters.decay[pieces[i].tensor];
-    if (values) decay = model_numbers(model, values, count);
-    free(values);
-    free(pieces);
-    return decay;
+    slots->whole_first = lots_of(slots, all->first);
+    slots->whole_second = lots_of(slots, all->second);
 }
 
 /* Exchange, norm, update, and the new weights to all. */
@@ -235,6 +217,7 @@ static void make_update(Slots *slots) {
     const Array **parts = calloc((size_t)size, sizeof *parts);
     Lot *losses = calloc((size_t)size, sizeof *losses);
     Array(*ranges)[2] = calloc((size_t)size, sizeof *ranges);
+    ls_tensor *shapes = shapes_of(slots);
     if (!parts || !losses || !ranges) out_of_memory(machine);
     for (int r = 0; r < size && !machine->failed; r++) {
         const int64_t share = slots->count / size;
@@ -246,21 +229,33 @@ static void make_update(Slots *slots) {
     if (!machine->failed) {
         tape_transfer(machine, &slots->update, slots->gradients, slots->received);
         tape_transfer(machine, &slots->update, NULL, losses);
-        STEP(machine, machine->plain, &slots->update, "square_tiles",
-             SUM("g", parts, (size_t)size, count), LIST("tiles", slots->tiles[rank].arrays, count));
-        tape_transfer(machine, &slots->update, NULL, slots->tiles);
-        STEP(machine, machine->plain, &slots->update, "update_part",
-             LIST("p", slots->values[rank].arrays, count),
-             LIST("m", slots->first_moment.arrays, count),
-             LIST("v", slots->second_moment.arrays, count), SUM("g", parts, (size_t)size, count),
-             BIND("decay", decay_of(slots)), VALUE("ones", 1),
-             LIST("tiles", slots->tile_arrays, all->count), BIND("totals", slots->totals),
-             BIND("counts", slots->counts), BIND("count", state->count),
-             BIND("scale", state->scale), BIND("good", state->good),
-             BIND("skipped", state->skipped), BIND("total", state->total),
-             BIND("batches", state->batches), BIND("lr", state->rate), BIND("length", state->norm),
-             VALUE("peak", o->rate), VALUE("last", o->last), VALUE("warm", (double)o->warm),
-             VALUE("steps", (double)o->steps), VALUE("limit", o->clip));
+        const Argument arguments[] = {
+            LIST("p", slots->values[rank].arrays, count),
+            LIST("m", slots->first_moment.arrays, count),
+            LIST("v", slots->second_moment.arrays, count),
+            SUM("g", parts, (size_t)size, count),
+            BIND("decay", model_numbers(model, all->decay, all->count)),
+            VALUE("ones", 1),
+            BIND("totals", slots->totals),
+            BIND("counts", slots->counts),
+            BIND("count", state->count),
+            BIND("scale", state->scale),
+            BIND("good", state->good),
+            BIND("skipped", state->skipped),
+            BIND("total", state->total),
+            BIND("batches", state->batches),
+            BIND("lr", state->rate),
+            BIND("length", state->norm),
+            VALUE("peak", o->rate),
+            VALUE("last", o->last),
+            VALUE("warm", (double)o->warm),
+            VALUE("steps", (double)o->steps),
+            VALUE("limit", o->clip),
+        };
+        const ls_partition_parts whole = {
+            .tensors = shapes, .count = all->count, .cuts = slots->cuts};
+        tape_step_on_parts(machine, machine->plain, &slots->update, "update_part", arguments,
+                           COUNT(arguments), &whole);
         tape_transfer(machine, &slots->update, NULL, slots->values);
         if (model->type != LS_F32)
             STEP(machine, machine->plain, &slots->update, "copy_weights",
@@ -269,6 +264,7 @@ static void make_update(Slots *slots) {
     free(parts);
     free(losses);
     free(ranges);
+    free(shapes);
 }
 
 /* ---- moments at one place ---- */
@@ -365,13 +361,11 @@ void slots_close(Slots *slots) {
     tape_close(&slots->update);
     free_lots(slots, slots->gradients);
     free_lots(slots, slots->values);
-    free_lots(slots, slots->tiles);
     free_lots(slots, slots->received);
     free_lots(slots, slots->whole_first);
     free_lots(slots, slots->whole_second);
     free(slots->first_moment.arrays);
     free(slots->second_moment.arrays);
-    free(slots->tile_arrays);
     free(slots->cuts);
     free(slots);
 }

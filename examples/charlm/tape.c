@@ -255,6 +255,12 @@ static Operation *append(Machine *machine, Tape *tape) {
 
 ls_step *tape_step(Machine *machine, ls_program *program, Tape *tape, const char *name,
                    const Argument *arguments, size_t count) {
+    return tape_step_on_parts(machine, program, tape, name, arguments, count, NULL);
+}
+
+ls_step *tape_step_on_parts(Machine *machine, ls_program *program, Tape *tape, const char *name,
+                            const Argument *arguments, size_t count,
+                            const ls_partition_parts *parts) {
     Operation *operation = machine->failed || machine->counts ? NULL : append(machine, tape);
     if (!operation ||
         !machine_check(machine, ls_step_create(program, name, &operation->step), name))
@@ -263,6 +269,9 @@ ls_step *tape_step(Machine *machine, ls_program *program, Tape *tape, const char
         if (!machine_check(machine, bind(operation->step, &arguments[i]), arguments[i].name))
             return NULL;
     tell(machine, name);
+    if (parts &&
+        !machine_check(machine, ls_step_partition(operation->step, machine->comm, parts), name))
+        return NULL;
     if (!machine_check(machine, ls_step_prepare(operation->step), name)) return NULL;
     return operation->step;
 }

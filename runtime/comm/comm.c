@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-static const CommEngine *const engines[] = {&engine_self, &engine_shm, &engine_mpi};
+static const CommEngine *const engines[] = {&engine_self, &engine_shm, &engine_mpi, &engine_nccl,
+                                            &engine_rccl};
 static const double default_timeout_s = 600;
 
 static ls_status null_argument(const ls_comm *comm, const char *call, const char *what) {
@@ -23,7 +24,8 @@ static ls_status find_engine(Error *error, const char *call, const char *name,
     }
     *engine = NULL;
     return error_set(error, LS_ERROR_UNSUPPORTED,
-                     "%s: there is no engine `%.40s`; there are self, shm and mpi", call, name);
+                     "%s: there is no engine `%.40s`; there are self, shm, mpi, nccl and rccl",
+                     call, name);
 }
 
 /* ---- names ---- */
@@ -35,6 +37,13 @@ ls_status ls_comm_id_create(const char *engine, ls_comm_id *id) {
     *id = (ls_comm_id){{0}};
     ls_status status = engine ? find_engine(NULL, call, engine, &found) : LS_OK;
     if (status != LS_OK) return status;
+    if (found && found->make_id) {
+        Error error = {0};
+        status = found->make_id(id, &error);
+        if (status != LS_OK)
+            error_set(NULL, status, "%s: engine %s: %.4000s", call, engine, error.text);
+        return status;
+    }
     uint64_t random[2];
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
         return error_set(NULL, LS_ERROR_UNSUPPORTED, "%s: the system gives no random numbers",
@@ -113,6 +122,7 @@ static ls_status open_engine(ls_context *context, const char *call, const CommEn
     ls_comm *made = calloc(1, sizeof *made);
     if (!made) return error_memory(&context->error, call);
     *made = (ls_comm){.context = context, .engine = engine};
+    place->context = context;
     ls_status status = engine->open(place, &made->failure, &made->state);
     if (status != LS_OK) {
         error_set(&context->error, status, "%s: engine %s: %.4000s", call, engine->name,
@@ -179,6 +189,10 @@ void ls_comm_destroy(ls_comm *comm) {
     free(comm);
 }
 
+ls_context *comm_context(const ls_comm *comm) {
+    return comm->context;
+}
+
 int ls_comm_rank(const ls_comm *comm) {
     return comm ? comm->rank : 0;
 }
@@ -193,23 +207,35 @@ const char *ls_comm_engine(const ls_comm *comm) {
 
 /* ---- failure ---- */
 
-ls_status comm_run(ls_comm *comm, const char *call, const Transfer *transfer) {
-    Error error = {0};
-    double waited_us = 0;
-    if (atomic_load(&comm->failed)) return comm->failed_with;
-    ls_status status = comm->engine->run(comm->state, transfer, &error, &waited_us);
+static ls_status note(ls_comm *comm, const char *call, const Transfer *transfer, ls_status status,
+                      const Error *error) {
     comm->statistics.operations++;
-    comm->statistics.waited_ms += waited_us * 1e-3;
     for (int rank = 0; rank < comm->size; rank++) {
         comm->statistics.sent += part_bytes(transfer_to(transfer, comm->rank, rank));
         comm->statistics.received += part_bytes(transfer_from(transfer, comm->rank, rank));
     }
     if (status == LS_OK) return LS_OK;
     error_set(&comm->failure, status, "%s on rank %d of %d: %.4000s", call, comm->rank, comm->size,
-              error.text);
+              error->text);
     comm->failed_with = status;
     atomic_store(&comm->failed, true);
     return status;
+}
+
+ls_status comm_run(ls_comm *comm, const char *call, const Transfer *transfer) {
+    Error error = {0};
+    double waited_us = 0;
+    if (atomic_load(&comm->failed)) return comm->failed_with;
+    ls_status status = comm->engine->run(comm->state, transfer, &error, &waited_us);
+    comm->statistics.waited_ms += waited_us * 1e-3;
+    return note(comm, call, transfer, status, &error);
+}
+
+ls_status comm_queue(ls_comm *comm, const char *call, const Transfer *transfer, bool captured) {
+    Error error = {0};
+    if (atomic_load(&comm->failed)) return comm->failed_with;
+    return note(comm, call, transfer, comm->engine->queue(comm->state, transfer, captured, &error),
+                &error);
 }
 
 ls_status ls_comm_check(ls_comm *comm) {
@@ -223,9 +249,10 @@ ls_status ls_comm_check(ls_comm *comm) {
 }
 
 ls_status comm_failure(ls_context *context) {
-    for (ls_comm *comm = context->comms; comm; comm = comm->next)
-        if (atomic_load(&comm->failed)) return ls_comm_check(comm);
-    return LS_OK;
+    ls_status status = LS_OK;
+    for (ls_comm *comm = context->comms; comm && status == LS_OK; comm = comm->next)
+        if (atomic_load(&comm->failed) || comm->engine->queue) status = ls_comm_check(comm);
+    return status;
 }
 
 void ls_comm_abort(ls_comm *comm, const char *reason) {

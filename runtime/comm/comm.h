@@ -32,6 +32,7 @@ typedef struct CommPlace {
     double timeout_s;
     int local_size;    /* ranks of this machine, as a launcher says; 0: unknown */
     const void *given; /* a communicator of the library's that stays the caller's, or NULL */
+    ls_context *context;
 } CommPlace;
 
 /* A failure is final: whatever is asked for later fails with the same words. `run` is called by one
@@ -41,17 +42,23 @@ typedef struct CommEngine {
     const char *name;
     int most;   /* ranks */
     bool takes; /* communicators of its library's: `given`, which has rank and size */
+    /* Makes an id of the library's own; NULL: any bytes will do. */
+    ls_status (*make_id)(ls_comm_id *id, Error *error);
     ls_status (*open)(CommPlace *place, Error *error, void **state);
     /* Moves what goes between different ranks; not what a rank has for itself. The memory is the
      * host's. Adds to *waited_us the time without progress. */
     ls_status (*run)(void *state, const Transfer *transfer, Error *error, double *waited_us);
+    /* Instead of `run`: queues the same for memory of the device, of parts of one piece each, in
+     * the order of the context's stream; `captured`: into a graph. */
+    ls_status (*queue)(void *state, const Transfer *transfer, bool captured, Error *error);
     void (*abort)(void *state, const char *reason); /* NULL reason: none was given */
     ls_status (*check)(void *state, Error *error);
     void (*close)(void *state);
 } CommEngine;
-extern const CommEngine engine_self; /* self.c */
-extern const CommEngine engine_shm;  /* shm.c */
-extern const CommEngine engine_mpi;  /* mpi.c */
+extern const CommEngine engine_self;              /* self.c */
+extern const CommEngine engine_shm;               /* shm.c */
+extern const CommEngine engine_mpi;               /* mpi.c */
+extern const CommEngine engine_nccl, engine_rccl; /* nccl.c */
 
 /* launcher.c: what torchrun, mpirun and srun say in the environment. */
 typedef struct Launcher {
@@ -94,7 +101,8 @@ struct ls_comm {
     void *state;
     int rank, size;
     struct CommRecord *records; /* operations in graphs, until the communicator goes */
-    char *staging;              /* page-locked, of a GPU's operations outside of graphs */
+    char *staging;              /* of a GPU's operations outside of graphs: page-locked, */
+                                /* or the device's where the engine moves that */
     uint64_t staging_bytes;
     ls_comm_statistics statistics;
     /* The first failure, written once by whoever runs operations; `failed` then says so. */
@@ -104,6 +112,8 @@ struct ls_comm {
 };
 /* Runs a transfer of the host's memory, and keeps the failure. */
 ls_status comm_run(ls_comm *comm, const char *call, const Transfer *transfer);
+/* Queues a transfer of the device's memory by an engine that does. */
+ls_status comm_queue(ls_comm *comm, const char *call, const Transfer *transfer, bool captured);
 
 /* operation.c */
 void operations_free(ls_comm *comm); /* what was recorded, and staging */

@@ -132,25 +132,41 @@ static CommRecord *keep_record(ls_comm *comm, const char *call, const Transfer *
     return record;
 }
 
+/* Where parts lie in one piece: of an engine that moves the device's memory there, else on the
+ * host. */
+static ls_status take_staging(ls_comm *comm, const char *call, uint64_t bytes, void **memory) {
+    ls_context *context = comm->context;
+    return comm->engine->queue
+               ? memory_allocate_for(context, call, "ls_comm: staging", bytes, memory)
+               : context->driver->pinned_allocate(context->device, bytes, memory);
+}
+
+static void give_staging(ls_comm *comm, void *memory) {
+    ls_context *context = comm->context;
+    if (memory && comm->engine->queue)
+        memory_free(context, memory);
+    else if (memory)
+        context->driver->pinned_release(context->device, memory);
+}
+
 void operations_free(ls_comm *comm) {
-    const Driver *driver = comm->context->driver;
     while (comm->records) {
         CommRecord *record = comm->records;
         comm->records = record->next;
-        if (record->staging) driver->pinned_release(comm->context->device, record->staging);
+        give_staging(comm, record->staging);
         free(record);
     }
-    if (comm->staging) driver->pinned_release(comm->context->device, comm->staging);
+    give_staging(comm, comm->staging);
 }
 
 /* ---- through the host ---- */
 
-/* A part on the host, as one piece, and the same on the device. */
+/* A part as one piece, on the host or the device, and the same as it is. */
 typedef struct Staged {
     const ls_comm_part *device;
     ls_comm_part part;
     ls_comm_piece piece;
-    bool in;
+    bool in, in_place; /* in_place: the one is the other */
 } Staged;
 typedef struct Staging {
     Staged *staged;
@@ -158,6 +174,7 @@ typedef struct Staging {
     uint64_t bytes;
     Transfer transfer; /* of the staged parts, in arrays of their own */
     ls_comm_part *parts;
+    bool on_device;
 } Staging;
 
 static void stage_parts(const ls_comm_part *parts, int count, int except, bool in,
@@ -166,6 +183,9 @@ static void stage_parts(const ls_comm_part *parts, int count, int except, bool i
         Staged *staged = &staging->staged[staging->count++];
         *staged = (Staged){.device = &parts[i], .in = in};
         staged->piece.bytes = i == except ? 0 : part_bytes(&parts[i]);
+        staged->in_place = staging->on_device && parts[i].count == 1 && i != except;
+        if (staged->in_place) staged->piece = parts[i].pieces[0];
+        if (staged->in_place) continue;
         staging->bytes += (staged->piece.bytes + 63) / 64 * 64;
     }
 }
@@ -177,7 +197,8 @@ static ls_status open_staging(const ls_comm *comm, const char *call, const Trans
     const bool each = transfer->kind != TRANSFER_BROADCAST;
     *staging = (Staging){.staged = calloc(count, sizeof(Staged)),
                          .parts = calloc(count, sizeof(ls_comm_part)),
-                         .transfer = *transfer};
+                         .transfer = *transfer,
+                         .on_device = comm->engine->queue != NULL};
     if (!staging->staged || !staging->parts) return error_memory(&comm->context->error, call);
     const bool all = transfer->kind == TRANSFER_ALL_TO_ALL;
     stage_parts(transfer->send, sends, all ? comm->rank : -1, false, staging);
@@ -191,8 +212,8 @@ static void place_staging(Staging *staging, char *memory) {
     uint64_t at = 0;
     for (size_t i = 0; i < staging->count; i++) {
         Staged *staged = &staging->staged[i];
-        staged->piece.data = memory + at;
-        at += (staged->piece.bytes + 63) / 64 * 64;
+        if (!staged->in_place) staged->piece.data = memory + at;
+        if (!staged->in_place) at += (staged->piece.bytes + 63) / 64 * 64;
         staging->parts[i] = (ls_comm_part){&staged->piece, 1};
     }
 }
@@ -208,13 +229,14 @@ static ls_status copy_staged(const ls_comm *comm, const Staging *staging, bool i
     for (size_t i = 0; i < staging->count; i++) {
         const Staged *staged = &staging->staged[i];
         char *host = staged->piece.data;
-        if (staged->in != in || staged->piece.bytes == 0) continue;
+        if (staged->in != in || staged->piece.bytes == 0 || staged->in_place) continue;
         for (size_t k = 0; k < staged->device->count && status == LS_OK; k++) {
             const ls_comm_piece *piece = &staged->device->pieces[k];
+            const CopyWay way = staging->on_device ? COPY_WITHIN : in ? COPY_IN : COPY_OUT;
             if (piece->bytes > 0)
-                status = copy_bytes(
-                    context, &(CopyRun){in ? COPY_IN : COPY_OUT, in ? piece->data : host,
-                                        in ? host : piece->data, (size_t)piece->bytes, NULL, NULL});
+                status = copy_bytes(context, &(CopyRun){way, in ? piece->data : host,
+                                                        in ? host : piece->data,
+                                                        (size_t)piece->bytes, NULL, NULL});
             host += piece->bytes;
         }
     }
@@ -226,11 +248,11 @@ static ls_status grow_staging(ls_comm *comm, uint64_t bytes) {
     if (bytes <= comm->staging_bytes) return LS_OK;
     ls_status status = context->driver->synchronize(context->device); /* it may be read */
     if (status != LS_OK) return status;
-    if (comm->staging) context->driver->pinned_release(context->device, comm->staging);
+    give_staging(comm, comm->staging);
     comm->staging = NULL;
     comm->staging_bytes = 0;
     void *memory = NULL;
-    status = context->driver->pinned_allocate(context->device, bytes, &memory);
+    status = take_staging(comm, "an operation of a communicator", bytes, &memory);
     if (status != LS_OK) return status;
     comm->staging = memory;
     comm->staging_bytes = bytes;
@@ -253,6 +275,42 @@ static ls_status run_through_host(ls_comm *comm, const char *call, const Transfe
     }
     if (status == LS_OK) status = copy_staged(comm, &staging, true);
     close_staging(&staging);
+    return status;
+}
+
+/* ---- on the device's stream ---- */
+
+/* In a graph the staging is the operation's own. */
+static ls_status run_on_stream(ls_comm *comm, const char *call, const Transfer *transfer,
+                               bool captured) {
+    ls_context *context = comm->context;
+    Staging staging;
+    void *memory = NULL;
+    if (context->capture && !context->capture->native)
+        return error_set(&context->error, LS_ERROR_UNSUPPORTED,
+                         "%s: %s has no graphs that record it: end the graph before it, call it, "
+                         "and begin another behind it",
+                         call, context->device->name);
+    ls_status status = open_staging(comm, call, transfer, &staging);
+    if (status == LS_OK && captured && staging.bytes > 0) {
+        CommRecord *record = keep_record(comm, call, &(Transfer){.kind = TRANSFER_BARRIER});
+        status = record ? take_staging(comm, call, staging.bytes, &memory)
+                        : error_memory(&context->error, call);
+        if (record) record->staging = memory;
+    } else if (status == LS_OK) {
+        status = grow_staging(comm, staging.bytes);
+        memory = comm->staging;
+    }
+    if (status == LS_OK) place_staging(&staging, memory);
+    if (status == LS_OK) status = copy_staged(comm, &staging, false);
+    if (status == LS_OK) {
+        status = comm_queue(comm, call, &staging.transfer, captured);
+        if (status != LS_OK) error_set(&context->error, status, "%s", comm->failure.text);
+    }
+    if (status == LS_OK) status = copy_staged(comm, &staging, true);
+    close_staging(&staging);
+    if (status == LS_OK && transfer->kind == TRANSFER_BARRIER && !captured)
+        status = ls_synchronize(context);
     return status;
 }
 
@@ -284,7 +342,7 @@ static ls_status record_through_host(ls_comm *comm, const char *call, const Tran
                          call, context->device->name);
     ls_status status = open_staging(comm, call, transfer, &staging);
     if (status == LS_OK && staging.bytes > 0)
-        status = context->driver->pinned_allocate(context->device, staging.bytes, &memory);
+        status = take_staging(comm, call, staging.bytes, &memory);
     if (status == LS_OK) {
         place_staging(&staging, memory);
         record = keep_record(comm, call, &staging.transfer);
@@ -292,8 +350,8 @@ static ls_status record_through_host(ls_comm *comm, const char *call, const Tran
     }
     if (record)
         record->staging = memory;
-    else if (memory)
-        context->driver->pinned_release(context->device, memory);
+    else
+        give_staging(comm, memory);
     if (status == LS_OK) status = copy_staged(comm, &staging, false);
     if (status == LS_OK) status = record_host(record);
     if (status == LS_OK) status = copy_staged(comm, &staging, true);
@@ -325,6 +383,7 @@ static ls_status run(ls_comm *comm, const char *call, const Transfer *transfer) 
         if (status != LS_OK) error_set(&context->error, status, "%s", comm->failure.text);
         return status;
     }
+    if (comm->engine->queue) return run_on_stream(comm, call, transfer, captured);
     return captured ? record_through_host(comm, call, transfer)
                     : run_through_host(comm, call, transfer);
 }

@@ -253,7 +253,7 @@ static void wrong_options(void **state) {
     EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_comm_create(NULL, NULL, NULL, &comm), "context");
     EXPECT_FAILURE(context, LS_ERROR_ARGUMENT, ls_comm_create(context, NULL, NULL, NULL), "comm");
     EXPECT_FAILURE(context, LS_ERROR_UNSUPPORTED, ls_comm_create(context, "avian", NULL, &comm),
-                   "`avian`", "self, shm and mpi");
+                   "`avian`", "self, shm, mpi, nccl and rccl");
     assert_null(comm);
     const struct {
         ls_comm_options options;

@@ -28,6 +28,12 @@ static const char text[] =
     "                         streamed = data_streamed)\n"
     "    batch = x[row]\n"
     "}\n"
+    "step share[s, b](y: i32[s], inout at: i64 = 0, out label: i32[b], data_count: i64,\n"
+    "                 data_seed: i64, data_begin: i64, data_stride: i64, data_streamed: bool) {\n"
+    "    let row = next_batch_of_rank(at = at, begin = data_begin, stride = data_stride,\n"
+    "        count = data_count, seed = data_seed, streamed = data_streamed)\n"
+    "    label = y[row]\n"
+    "}\n"
     "step spoil[s, k](inout x: f32[s, k]) { x = 0 }\n";
 
 static _Alignas(64) char memory[(SAMPLES * WIDTH + 4) * sizeof(float)];
@@ -109,6 +115,49 @@ static const ls_split_options all = {.batch = BATCH, .seed = 7};
 static const ls_split_options part = {.first = 5, .count = 20, .batch = BATCH, .seed = -3};
 static const ls_split_options ordered = {.first = 30, .batch = BATCH, .in_order = 1};
 static const ls_dataset_options nothing_fits = {.device_bytes = 1};
+
+/* Ranks that share the launches out: together they read what one rank would, in the same order. */
+static void expect_share(const ls_dataset_array *arrays, const ls_dataset_options *data, int rank,
+                         int ranks) {
+    const int64_t batch = BATCH / ranks;
+    const ls_split_options options = {.batch = batch, .seed = 7, .rank = rank, .ranks = ranks};
+    Fixture f = open("share");
+    ls_dataset *dataset;
+    ls_split *split;
+    int32_t read[BATCH];
+    void *label;
+    EXPECT_OK(f.context, ls_dataset_create(f.context, arrays, 2, data, &dataset));
+    EXPECT_OK(f.context, ls_split_create(dataset, &options, &split));
+    EXPECT_OK(f.context, ls_alloc(f.context, sizeof read, &label));
+    const ls_tensor tensor = tensor_of(label, LS_I32, 1, &batch);
+    EXPECT_OK(f.context, ls_split_bind(split, f.step));
+    EXPECT_OK(f.context, ls_step_bind(f.step, "label", &tensor));
+    for (int64_t i = 0; i < LAUNCHES; i++) {
+        EXPECT_OK(f.context, ls_split_next(split));
+        EXPECT_OK(f.context, ls_step_launch(f.step));
+        EXPECT_OK(f.context, ls_copy_out(f.context, read, label, (size_t)batch * sizeof *read));
+        EXPECT_OK(f.context, ls_synchronize(f.context));
+        for (int64_t k = 0; k < batch; k++)
+            assert_int_equal(read[k], 1000 + ls_split_sample(split, i * BATCH + rank * batch + k));
+    }
+    ls_split_destroy(split);
+    ls_step_destroy(f.step);
+    f.step = NULL;
+    ls_dataset_destroy(dataset);
+    ls_free(f.context, label);
+    close_fixture(&f);
+}
+
+static void the_same_order_for_any_ranks(void **state) {
+    (void)state;
+    ls_dataset_array arrays[2];
+    fill(arrays, 0);
+    for (int ranks = 1; ranks <= 4; ranks *= 2)
+        for (int rank = 0; rank < ranks; rank++) {
+            expect_share(arrays, NULL, rank, ranks);
+            expect_share(arrays, &nothing_fits, rank, ranks);
+        }
+}
 
 static void the_same_bits(void **state) {
     (void)state;
@@ -555,6 +604,26 @@ static void wrong_calls(void **state) {
     EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_split_seek(split, -1), "count from 0");
     EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_split_seek(split, INT64_MAX), "end at 2^62");
     ls_split_destroy(split);
+    const ls_split_options third = {.batch = 8, .rank = 2, .ranks = 2};
+    const ls_split_options shared = {.batch = 8, .ranks = 2};
+    EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_split_create(dataset, &third, &split),
+                   "rank is 2 and ranks 2");
+    EXPECT_OK(c, ls_split_create(dataset, &shared, &split));
+    Fixture reads = open("read"); /* has no data_begin */
+    ls_dataset_array there[2];
+    ls_dataset *whole;
+    ls_split *half;
+    fill(there, 0);
+    EXPECT_OK(reads.context, ls_dataset_create(reads.context, there, 2, NULL, &whole));
+    EXPECT_OK(reads.context, ls_split_create(whole, &shared, &half));
+    EXPECT_FAILURE(reads.context, LS_ERROR_BIND, ls_split_bind(half, reads.step),
+                   "lacks `data_begin`", "next_batch_of_rank");
+    ls_split_destroy(half);
+    ls_step_destroy(reads.step);
+    reads.step = NULL;
+    ls_dataset_destroy(whole);
+    close_fixture(&reads);
+    ls_split_destroy(split);
     ls_dataset_destroy(dataset);
     fill(arrays, 4);
     EXPECT_OK(c, ls_dataset_create(c, arrays, 1, &nothing_fits, &dataset));
@@ -612,12 +681,19 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_bits),  cmocka_unit_test(where_it_lies),
-        cmocka_unit_test(from_files),     cmocka_unit_test(from_many_files),
-        cmocka_unit_test(odd_files),      cmocka_unit_test(rows_are_asked_for),
-        cmocka_unit_test(beyond_32_bits), cmocka_unit_test(a_limit),
-        cmocka_unit_test(orders),         cmocka_unit_test(progress),
-        cmocka_unit_test(wrong_calls),    cmocka_unit_test(no_memory),
+        cmocka_unit_test(the_same_bits),
+        cmocka_unit_test(the_same_order_for_any_ranks),
+        cmocka_unit_test(where_it_lies),
+        cmocka_unit_test(from_files),
+        cmocka_unit_test(from_many_files),
+        cmocka_unit_test(odd_files),
+        cmocka_unit_test(rows_are_asked_for),
+        cmocka_unit_test(beyond_32_bits),
+        cmocka_unit_test(a_limit),
+        cmocka_unit_test(orders),
+        cmocka_unit_test(progress),
+        cmocka_unit_test(wrong_calls),
+        cmocka_unit_test(no_memory),
     };
     if (!mkdtemp(folder)) return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,15 +57,23 @@ typedef struct ls_comm_options {
  *           when first asked for (LOCKSTEP_MPI names another file); started by its mpirun or srun.
  *           MPI is initialised where the program has not done it, and finalised at exit then. On a
  *           GPU the bytes go through the host. `id` has no meaning;
- *   NULL    "self" for one rank, "shm" where the launcher put all on one machine, else "mpi".
+ *   "nccl"  NVIDIA's NCCL, on CUDA devices, and "rccl", AMD's RCCL, on HIP devices, loaded when
+ * asked for (LOCKSTEP_NCCL names another file): sends and receives in the stream's order, without
+ * the host. `id` is ls_comm_id_create's of that engine, or any other, by which rank 0 hands one
+ * over through shm or mpi. A rank that ends is found by the time-out, in which what was queued
+ * before the operation counts, too, or by what the library reports; operations in graphs have no
+ * time-out. Sizes that differ between ranks are not found; NULL    "self" for one rank, "shm" where
+ * the launcher put all on one machine, else "mpi".
  *
  * `options` NULL: none. Errors: LS_ERROR_ARGUMENT; LS_ERROR_UNSUPPORTED, an engine that cannot be
  * had here; LS_ERROR_COMM, a rank did not come, or came with another size or version. */
 ls_status ls_comm_create(ls_context *context, const char *engine, const ls_comm_options *options,
                          ls_comm **comm);
 /* One on the trainer's own communicator, which stays the trainer's and is used for nothing else of
- * ours than to be duplicated: `handle` points to an MPI_Comm with engine "mpi". All its ranks call
- * it. The time-out is the default. */
+ * ours than to be duplicated: `handle` points to an MPI_Comm with engine "mpi". With "nccl" and
+ * "rccl" it points to an ncclComm_t, which is used as it is, by one of both at a time, must stay
+ * until ls_comm_destroy, and is aborted by a failure. All its ranks call it. The time-out is the
+ * default. */
 ls_status ls_comm_import(ls_context *context, const char *engine, const void *handle,
                          ls_comm **comm);
 /* Waits for nobody. Graphs that hold its operations must be gone, and the context be there. What
@@ -153,6 +161,47 @@ typedef struct ls_partition_piece {
 } ls_partition_piece;
 size_t ls_partition_run(const ls_tensor *tensors, size_t count, const ls_cut *cuts, int run,
                         ls_partition_piece *pieces);
+
+/* ---- a step on one's part ---- */
+
+/* What of a step's arrays each rank has. */
+typedef struct ls_partition_parts {
+    /* One of the step's parameters, whose tensors these are; NULL: its first list. Other parameters
+     * are cut where their axes are: moments, codes, scales of blocks. */
+    const char *parameter;
+    const char *axis; /* of a step without lists, where the parameter has several: that which is
+                         cut; the one tensor is as long as this axis then. Else NULL */
+    const ls_tensor
+        *tensors; /* all of them, by types and shapes; of an array that is no list one */
+    size_t count;
+    const ls_cut *cuts; /* one more than ranks: ls_partition's */
+} ls_partition_parts;
+/* Makes a step that is written over whole tensors run on this rank's part of them, with the bits of
+ * the step on the whole: the same .step file for one device and for many.
+ *
+ * - Lists that are cut are bound to this rank's pieces, in order (ls_partition_run): as many flat
+ *   tensors, or one flat array of all. Arrays and lists that are not cut, such as a learning rate
+ *   for each tensor, are whole on every rank, and so is what the step gives of them, such as the
+ *   norm of each tensor: every rank computes all of it.
+ * - Where a cut lies within a tensor, the axes of its tensors in the step are one (`n of t`); a
+ *   step over rows and columns is cut between tensors (units of 0 for ls_partition).
+ * - Draws, `index` and `size` are those of the whole.
+ * - A reduction along what is cut is one of the tiles of 1024 elements, or of the tensors, of all
+ *   ranks: the launch gathers these values (ls_comm_all_gather) and goes on, as often as one
+ *   reduction needs another. All ranks launch the step, and decide the same: one norm, one skip.
+ *   Arrays are read again behind each such exchange, and are stored to behind the last.
+ *
+ * Comes before the step is in a graph and behind its ls_step_bind_sum, which may be called again
+ * for as many arrays. A step on parts allocates no arrays: all are bound, but for outs that nobody
+ * asks for. `comm` must outlive the step; with one rank the step stays as it is. `parts` is read in
+ * the call only. LS_ERROR_UNSUPPORTED, with the line, why, and what to do instead: of steps with
+ * `for`, of those built ahead of time, of a scan, a read at an index or an argmax along what is cut
+ * within tensors.
+ *
+ * Vocabulary-parallel cross entropy: logits[b, v] cut along v, each rank with the columns of its
+ * part of the vocabulary, `logsumexp[v](logits)` and `sum[v](if v == label then logits else 0.0)`.
+ */
+ls_status ls_step_partition(ls_step *step, ls_comm *comm, const ls_partition_parts *parts);
 
 #ifdef __cplusplus
 }

@@ -162,6 +162,17 @@ ls_status ls_compilation_image_summed(ls_compilation *compilation, size_t step, 
                                       size_t count, const char *target, const char *device,
                                       const ls_image **image);
 
+/* The step (with `sums`, where sum_count is not 0, as above) for ranks that each have a part of its
+ * arrays, which are cut as the tensors of `parameter` are, or, of a step without lists, along
+ * `axis` (else NULL): `within` 1, within tensors, at multiples of 1024 elements and of the length
+ * of blocks; 0, between the tensors of a list. The bits are those of the step on the whole.
+ * LS_ERROR_UNSUPPORTED, with the line, the reason and what to do: the step has a `for`, or
+ * something along what is cut that is more than a sum, product, minimum, maximum or test of it. */
+ls_status ls_compilation_image_sharded(ls_compilation *compilation, size_t step, const ls_sum *sums,
+                                       size_t sum_count, const char *parameter, const char *axis,
+                                       int within, const char *target, const char *device,
+                                       const ls_sharded **sharded);
+
 /* How a step is best launched on a device at one size, kept in a small file beside the kernels in
  * the cache. A file is of one device and one program (its kernels' text); ranges of work that
  * overlap replace each other. */
@@ -219,6 +230,16 @@ typedef struct ls_explain_options {
     double peak_gb_s;    /* 0: unknown */
     int plan_only;       /* nothing is compiled: nothing that the code tells */
     uint32_t processors; /* multiprocessors or CPU threads, for what each block keeps; 0: usual */
+    /* Not 0, of LS_REPORT_TEXT: how the step runs on so many ranks, each with a part of its arrays
+     * (ls_compilation_image_sharded), which are cut as the tensors of parameter `cut` (NULL: the
+     * first list) are, `between` tensors or within them. */
+    uint32_t ranks;
+    const char *cut;
+    int between;
+    uint32_t slots;     /* of gradients, the arrays that are only read; 0: no exchange of them */
+    double link_gbit_s; /* of a rank, each way; 0: unknown */
+    const char *const *gather; /* parameters whose new values all ranks get */
+    size_t gather_count;
 } ls_explain_options;
 ls_status ls_compilation_explain(ls_compilation *compilation, size_t step,
                                  const ls_explain_options *options, const char **text);

@@ -366,6 +366,41 @@ typedef struct ls_image {
     const ls_image_loop *loops;
 } ls_image;
 
+/* A step over whole arrays, for ranks that each have a part of some of them. A rank runs the stages
+ * in their order; behind stage s the ranks put together what each has computed of the exchanges of
+ * that stage. A list has all tensors of the whole in every stage, of which those that a rank has
+ * nothing of are empty. Arrays that are not cut are whole, and every rank computes them. */
+typedef enum ls_shard_from {
+    LS_SHARD_PARAMETER, /* parameter `number` of the step */
+    LS_SHARD_PARTIAL,   /* exchange `number`, of which the stage computes this rank's part */
+    LS_SHARD_GATHERED,  /* the same of all ranks */
+    LS_SHARD_LENGTH,    /* i64, of each tensor: how long axis `number` of the whole is, */
+    LS_SHARD_BEGIN      /* and where this rank's part of it begins */
+} ls_shard_from;
+typedef struct ls_shard_argument {
+    ls_shard_from from;
+    uint32_t number;
+} ls_shard_argument;
+/* `tile`: a value of each so many elements along the axis that is cut; 0: one of each tensor.
+ * `axes`: of a step without a list, the other axes that there is a value for each coordinate of;
+ * what is gathered has the tiles as its last axis. */
+typedef struct ls_shard_exchange {
+    ls_type type;
+    uint32_t stage, tile, line, axes;
+} ls_shard_exchange;
+typedef struct ls_shard_stage {
+    const ls_image *image;
+    const ls_shard_argument *arguments; /* by parameter of the image */
+} ls_shard_stage;
+typedef struct ls_sharded {
+    uint32_t list,
+        axis;           /* 1 + the step's axis that counts tensors, that is cut within them; or 0 */
+    const uint8_t *cut; /* by parameter of the step: 1: a rank has a part of it */
+    uint32_t stage_count, exchange_count;
+    const ls_shard_stage *stages;
+    const ls_shard_exchange *exchanges;
+} ls_sharded;
+
 /* The length that an axis's expression gives for those of the axes; 0: it overflows. */
 int ls_image_length(const ls_image_term *terms, uint32_t count, const int64_t *lengths,
                     int64_t *value);

@@ -483,19 +483,26 @@ typedef struct ls_split_options {
     int64_t seed;
     int in_order;   /* not 0: every epoch goes from the first to the last */
     uint32_t slots; /* of the feed, where there is one; 0 for 3 */
+    /* Of `ranks` (0: 1) that each read a batch at every launch this is the `rank`-th: together they
+     * read samples in a row, so that every sample comes once per epoch, in the same order for any
+     * number of ranks. */
+    int rank, ranks;
 } ls_split_options;
 ls_status ls_split_create(ls_dataset *dataset, const ls_split_options *options, ls_split **split);
 /* Steps that it was bound to must be bound anew before they run again. */
 void ls_split_destroy(ls_split *split);
 /* Binds every array that the step has a parameter of, and sets those it has of `data_first: i64`,
- * `data_count: i64`, `data_seed: i64`, `data_ordered: bool` and `data_streamed: bool`. Where
- * data_streamed is true the arrays are the batch itself. */
+ * `data_count: i64`, `data_seed: i64`, `data_ordered: bool`, `data_streamed: bool`, `data_begin:
+ * i64` (how many samples of a launch are other ranks' and come before this one's) and `data_stride:
+ * i64` (samples of all ranks in a launch). Where data_streamed is true the arrays are the batch
+ * itself. Of several ranks the step must have the last two, or the batches come through a feed. */
 ls_status ls_split_bind(ls_split *split, ls_step *step);
 /* Ahead of every launch or replay: brings the batch, where the data set is not resident; asks the
  * disk for the rows, where steps read them in a mapped file. */
 ls_status ls_split_next(ls_split *split);
-/* The next batch begins at this place, 0 to 2^62: when a training goes on from a checkpoint, or a
- * validation begins anew. The step's own counter is to be set to the same. */
+/* The next batch, of several ranks the first rank's, begins at this place, 0 to 2^62: when a
+ * training goes on from a checkpoint, or a validation begins anew. The step's own counter is to be
+ * set to the same. */
 ls_status ls_split_seek(ls_split *split, int64_t place);
 /* The sample at a place, counted from the first of the first epoch on; -1: there is none. */
 int64_t ls_split_sample(const ls_split *split, int64_t place);

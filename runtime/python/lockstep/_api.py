@@ -135,6 +135,13 @@ class ExplainOptions(C.Structure):
         ("peak_gb_s", C.c_double),
         ("plan_only", C.c_int),
         ("processors", C.c_uint32),
+        ("ranks", C.c_uint32),
+        ("cut", C.c_char_p),
+        ("between", C.c_int),
+        ("slots", C.c_uint32),
+        ("link_gbit_s", C.c_double),
+        ("gather", C.POINTER(C.c_char_p)),
+        ("gather_count", C.c_size_t),
     ]
 
 

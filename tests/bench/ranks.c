@@ -1,0 +1,234 @@
+/* ranks.c: what an optimizer costs that ranks share out, as one JSON object on stdout.
+ *   ranks RANKS DIVIDE REPEATS
+ * RANKS processes of this machine have the 148 tensors of GPT-2, each divided by DIVIDE, whole
+ * weights and gradients, and 1/RANKS of the moments. A step sends each rank the others' gradients
+ * of its part, runs clipped_adamw on it, which adds them as it loads (ls_step_bind_sum_list) and
+ * gathers the tiles of the norm (ls_step_partition), and gathers the new weights. `copy_ms` is a
+ * copy of the bytes that a rank receives of gradients; `least` what a reduce-scatter of the
+ * gradients and an all-gather of the weights have to send from the first rank. Each process has its
+ * share of the threads. */
+#include <lockstep/lockstep.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TENSORS = 148, RANKS_MAX = 16, LAYERS = 12, WIDTH = 768, WARM = 3 };
+
+typedef struct Figures { /* shared by all processes */
+    double step_ms, exchange_ms, gather_ms, copy_ms;
+    uint64_t sent, received, least, states, whole_states;
+} Figures;
+
+typedef struct Rank {
+    int rank, size;
+    ls_comm_id id;
+    int64_t divide;
+    int repeats;
+    ls_context *context;
+    ls_comm *comm;
+    ls_step *step;
+    int64_t lengths[TENSORS], piece_lengths[TENSORS];
+    ls_tensor whole[TENSORS];
+    ls_cut cuts[RANKS_MAX + 1];
+    ls_partition_piece pieces[RANKS_MAX][TENSORS];
+    size_t counts[RANKS_MAX];
+    float *p, *g, *m, *v, *received[RANKS_MAX];
+    int64_t offsets[TENSORS + 1];
+    Figures *figures;
+} Rank;
+
+static double milliseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
+}
+
+static void check(const Rank *r, ls_status status) {
+    if (status == LS_OK) return;
+    fprintf(stderr, "ranks: rank %d: %s\n", r->rank, ls_error_message(r->context));
+    exit(3);
+}
+
+static void make_lengths(Rank *r) {
+    static const int64_t layer[] = {
+        WIDTH, WIDTH, WIDTH * 3 * WIDTH, 3 * WIDTH, WIDTH * WIDTH,     WIDTH,
+        WIDTH, WIDTH, 4 * WIDTH * WIDTH, 4 * WIDTH, 4 * WIDTH * WIDTH, WIDTH};
+    size_t at = 0;
+    r->lengths[at++] = 50257 * WIDTH;
+    r->lengths[at++] = 1024 * WIDTH;
+    for (int i = 0; i < LAYERS; i++)
+        for (size_t k = 0; k < sizeof layer / sizeof *layer; k++) r->lengths[at++] = layer[k];
+    r->lengths[at++] = WIDTH;
+    r->lengths[at++] = WIDTH;
+    for (size_t t = 0; t < TENSORS; t++) {
+        r->lengths[t] = (r->lengths[t] + r->divide - 1) / r->divide;
+        r->whole[t] = (ls_tensor){NULL, LS_F32, 1, &r->lengths[t], NULL};
+        r->offsets[t + 1] = r->offsets[t] + (r->lengths[t] + 15) / 16 * 16;
+    }
+}
+
+/* In shares of the whole: 1/4 and so on, so that nothing overflows in many steps. */
+static float *array(int64_t elements, float value) {
+    float *made = NULL;
+    const size_t bytes = ((size_t)elements * sizeof *made + 63) / 64 * 64;
+    made = aligned_alloc(64, bytes ? bytes : 64);
+    for (int64_t i = 0; made && i < elements; i++) made[i] = value * (float)(i % 7 - 3);
+    if (!made) exit(3);
+    return made;
+}
+
+static int64_t own_elements(const Rank *r, int rank) {
+    int64_t total = 0;
+    for (size_t i = 0; i < r->counts[rank]; i++) total += (r->pieces[rank][i].count + 15) / 16 * 16;
+    return total;
+}
+
+/* The pieces of a rank in the whole (`whole`), or packed one behind the other. */
+static void place(const Rank *r, int rank, float *data, int whole, ls_comm_piece *pieces,
+                  ls_tensor *tensors) {
+    int64_t at = 0;
+    for (size_t i = 0; i < r->counts[rank]; i++) {
+        const ls_partition_piece *piece = &r->pieces[rank][i];
+        float *from = data + (whole ? r->offsets[piece->tensor] + piece->first : at);
+        if (pieces) pieces[i] = (ls_comm_piece){from, (uint64_t)piece->count * sizeof(float)};
+        if (tensors) tensors[i] = (ls_tensor){from, LS_F32, 1, &r->piece_lengths[i], NULL};
+        at += (piece->count + 15) / 16 * 16;
+    }
+}
+
+static void bind_list(Rank *r, const char *name, float *data, int whole) {
+    ls_tensor tensors[TENSORS];
+    place(r, r->rank, data, whole, NULL, tensors);
+    check(r, ls_step_bind_list(r->step, name, tensors, r->counts[r->rank]));
+}
+
+static void bind_gradients(Rank *r, size_t count) {
+    static ls_tensor tensors[RANKS_MAX][TENSORS];
+    const ls_tensor *parts[RANKS_MAX];
+    for (int k = 0; k < r->size; k++) {
+        place(r, r->rank, k == r->rank ? r->g : r->received[k], k == r->rank, NULL, tensors[k]);
+        parts[k] = tensors[k];
+    }
+    check(r, ls_step_bind_sum_list(r->step, "g", parts, (size_t)r->size, count));
+}
+
+static void open_rank(Rank *r) {
+    ls_program *program;
+    const ls_comm_options options = {.rank = r->rank, .size = r->size, .id = &r->id};
+    check(r, ls_context_create("cpu", NULL, &r->context));
+    check(r, ls_comm_create(r->context, "shm", &options, &r->comm));
+    check(r, ls_program_load(r->context, "std/clip", NULL, &program));
+    check(r, ls_step_create(program, "clipped_adamw", &r->step));
+    ls_program_destroy(program);
+    make_lengths(r);
+    check(r, ls_partition(r->whole, TENSORS, NULL, r->size, r->cuts));
+    for (int k = 0; k < r->size; k++)
+        r->counts[k] = ls_partition_run(r->whole, TENSORS, r->cuts, k, r->pieces[k]);
+    for (size_t i = 0; i < r->counts[r->rank]; i++)
+        r->piece_lengths[i] = r->pieces[r->rank][i].count;
+    r->p = array(r->offsets[TENSORS], 0.01f);
+    r->g = array(r->offsets[TENSORS], 0.001f);
+    r->m = array(own_elements(r, r->rank), 0);
+    r->v = array(own_elements(r, r->rank), 0);
+    for (int k = 0; k < r->size; k++)
+        r->received[k] = k == r->rank ? NULL : array(own_elements(r, r->rank), 0);
+    bind_gradients(r, r->counts[r->rank]);
+    const ls_partition_parts parts = {.tensors = r->whole, .count = TENSORS, .cuts = r->cuts};
+    check(r, ls_step_partition(r->step, r->comm, &parts));
+    bind_list(r, "p", r->p, 1);
+    bind_list(r, "m", r->m, 0);
+    bind_list(r, "v", r->v, 0);
+    check(r, ls_step_prepare(r->step));
+}
+
+static void run(Rank *r) {
+    static ls_comm_piece out[RANKS_MAX][TENSORS], in[RANKS_MAX][TENSORS],
+        weights[RANKS_MAX][TENSORS];
+    ls_comm_part send[RANKS_MAX], receive[RANKS_MAX], gather[RANKS_MAX];
+    Figures *f = r->figures;
+    for (int k = 0; k < r->size; k++) {
+        place(r, k, r->g, 1, out[k], NULL);
+        place(r, r->rank, k == r->rank ? r->g : r->received[k], k == r->rank, in[k], NULL);
+        place(r, k, r->p, 1, weights[k], NULL);
+        send[k] = (ls_comm_part){out[k], r->counts[k]};
+        receive[k] = (ls_comm_part){in[k], r->counts[r->rank]};
+        gather[k] = (ls_comm_part){weights[k], r->counts[k]};
+    }
+    double best = 1e300, exchange = 1e300, last = 1e300;
+    for (int i = 0; i < WARM + r->repeats; i++) {
+        check(r, ls_comm_barrier(r->comm));
+        const double begin = milliseconds();
+        check(r, ls_comm_all_to_all(r->comm, send, receive));
+        const double middle = milliseconds();
+        check(r, ls_step_launch(r->step));
+        const double behind = milliseconds();
+        check(r, ls_comm_all_gather(r->comm, gather));
+        check(r, ls_comm_barrier(r->comm));
+        const double end = milliseconds();
+        if (i < WARM) continue;
+        if (end - begin < best) best = end - begin;
+        if (middle - begin < exchange) exchange = middle - begin;
+        if (end - behind < last) last = end - behind;
+    }
+    const size_t bytes = (size_t)own_elements(r, r->rank) * sizeof(float);
+    double copy = 1e300;
+    for (int i = 0; i < r->repeats && r->size > 1; i++) {
+        const double begin = milliseconds();
+        for (int k = 0; k < r->size; k++)
+            if (k != r->rank) memcpy(r->received[k], r->g, bytes);
+        if (milliseconds() - begin < copy) copy = milliseconds() - begin;
+    }
+    ls_comm_statistics statistics;
+    int64_t all = 0, own = 0;
+    for (size_t t = 0; t < TENSORS; t++) all += r->lengths[t];
+    for (size_t i = 0; i < r->counts[r->rank]; i++) own += r->pieces[r->rank][i].count;
+    ls_comm_stats(r->comm, &statistics);
+    const uint64_t rounds = (uint64_t)(WARM + r->repeats);
+    if (r->rank == 0)
+        *f = (Figures){best,
+                       exchange,
+                       last,
+                       r->size > 1 ? copy : 0,
+                       statistics.sent / rounds,
+                       statistics.received / rounds,
+                       4 * ((uint64_t)(all - own) + (uint64_t)own * (uint64_t)(r->size - 1)),
+                       2 * bytes,
+                       2 * (uint64_t)r->offsets[TENSORS] * sizeof(float)};
+}
+
+int main(int count, char **words) {
+    Rank r = {.size = count == 4 ? atoi(words[1]) : 0};
+    if (r.size < 1 || r.size > RANKS_MAX || atoi(words[2]) < 1 || atoi(words[3]) < 1) {
+        fputs("ranks RANKS DIVIDE REPEATS\n", stderr);
+        return 2;
+    }
+    r.divide = atoi(words[2]);
+    r.repeats = atoi(words[3]);
+    r.figures =
+        mmap(NULL, sizeof *r.figures, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (r.figures == MAP_FAILED || ls_comm_id_create("shm", &r.id) != LS_OK) return 3;
+    for (r.rank = 1; r.rank <= r.size; r.rank++)
+        if (fork() == 0) {
+            r.rank--;
+            open_rank(&r);
+            run(&r);
+            exit(0);
+        }
+    int failed = 0, status = 0;
+    while (wait(&status) > 0) failed |= status;
+    const Figures *f = r.figures;
+    if (failed) return 3;
+    printf(
+        "{\"ranks\": %d, \"step_ms\": %.3f, \"exchange_ms\": %.3f, \"gather_ms\": %.3f, "
+        "\"copy_ms\": %.3f, \"sent\": %llu, \"received\": %llu, \"least\": %llu, \"states\": %llu, "
+        "\"whole_states\": %llu}\n",
+        r.size, f->step_ms, f->exchange_ms, f->gather_ms, f->copy_ms, (unsigned long long)f->sent,
+        (unsigned long long)f->received, (unsigned long long)f->least,
+        (unsigned long long)f->states, (unsigned long long)f->whole_states);
+    return 0;
+}
