@@ -21,11 +21,34 @@ bool items_is_alone(const ItemBuilder *b) {
     return b->nest->lanes * b->nest->warps == 1 && !b->tensors;
 }
 
+/* Marks the arrays that are loaded; gives how many more there are. */
+static size_t find_loaded(const Nest *nest, const NestNode *body, bool *known) {
+    size_t count = 0;
+    for (const NestNode *node = body; node; node = node->next) {
+        const bool array =
+            node->kind == NEST_LOAD && nest->symbols[node->array].kind == NAMED_ARRAY;
+        if (array && !known[node->array]) {
+            known[node->array] = true;
+            count++;
+        }
+        count += find_loaded(nest, node->body, known) + find_loaded(nest, node->other, known);
+    }
+    return count;
+}
+
+/* A range takes registers of a warp, and what it saves, an arrival a tile, is little beside a tile
+ * of many arrays. */
+static bool is_light(const ItemBuilder *b) {
+    enum { ARRAYS_MAX = 4 };
+    bool *known = arena_alloc(b->arena, b->nest->symbol_count * sizeof *known);
+    return find_loaded(b->nest, b->along->body, known) <= ARRAYS_MAX;
+}
+
 bool items_take_ranges(ItemBuilder *b) {
     int64_t tiles;
     if (items_is_alone(b)) return b->few || b->along->next;
     if (b->nest->lanes == 1 || b->nest->warps > 1 || b->chunked || !b->along->next) return false;
-    if (index_is_number(b->tiles, &tiles) && tiles <= 1) return false;
+    if ((index_is_number(b->tiles, &tiles) && tiles <= 1) || !is_light(b)) return false;
     b->first = nest_symbol(b->nest, "first", NAMED_VALUE, TYPE_I64);
     b->stop = nest_symbol(b->nest, "stop", NAMED_VALUE, TYPE_I64);
     return true;
