@@ -103,7 +103,7 @@ ls_status ls_compilation_image_sharded(ls_compilation *c, size_t step, const ls_
         within != 0,
         NULL};
     *sharded = NULL;
-    if (!c) return LS_ERROR_ARGUMENT;
+    if (!c || !parameter) return LS_ERROR_ARGUMENT;
     c->message[0] = 0;
     ls_status status = task_find_step(c, step);
     if (status == LS_OK) status = task_run(c, make_sharded, &job);

@@ -7,10 +7,7 @@
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
-
-bool dataset_is_pattern(const char *path) {
-    return strpbrk(path, "*?[") != NULL;
-}
+#include <unistd.h>
 
 /* The pattern without the ":NAME" of a tensor, which each file found gets back. */
 static char *pattern_of(const char *path, const char **name) {
@@ -18,6 +15,16 @@ static char *pattern_of(const char *path, const char **name) {
     const char *colon = strstr(path, end);
     *name = colon ? colon + sizeof end - 2 : "";
     return text_copy(path, strlen(path) - strlen(*name));
+}
+
+/* As in a shell, a file of that very name is that file. */
+bool dataset_is_pattern(const char *path) {
+    const char *name;
+    if (!strpbrk(path, "*?[")) return false;
+    char *file = pattern_of(path, &name);
+    const bool there = file && access(file, F_OK) == 0;
+    free(file);
+    return !there;
 }
 
 static ls_status refuse(ls_dataset *dataset, const char *path, const char *problem) {

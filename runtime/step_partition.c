@@ -75,7 +75,7 @@ static ls_status check_state(const ls_step *step, const ls_comm *comm) {
     return LS_OK;
 }
 
-/* What is cut by: the one named, or the first that has most axes. */
+/* What is cut by: the one named, or the first list. */
 static ls_status find_parameter(ls_step *step, const char *name, uint32_t *number) {
     const ls_image *image = step->image;
     if (name) {
@@ -120,7 +120,7 @@ static ls_status take_parts(const ls_step *step, Partition *p, const ls_partitio
         for (size_t i = 0; i < p->all_counts[r]; i++) {
             const ls_partition_piece *piece = &p->all[r][i];
             *within |= piece->first != 0;
-            if (piece->first != p->elements[piece->tensor])
+            if (piece->count < 0 || piece->first != p->elements[piece->tensor])
                 return refuse(step, LS_ERROR_ARGUMENT,
                               "is given cuts that leave elements to no rank or to two");
             p->elements[piece->tensor] += piece->count;
@@ -259,10 +259,11 @@ static ls_status find_places(const ls_step *step, const Partition *p, uint32_t p
     const int64_t *shape = p->shapes;
     for (uint32_t k = 0; k < row->rank; k++) {
         if (row->axes[k] + 1u == p->how->list) continue;
-        if (row->axes[k] == argument->number || own == 1) break;
+        if (row->axes[k] == argument->number || p->how->axis) break;
         place++;
     }
-    const bool flat = own == 1 || p->how->axis;
+    /* tensors of one axis are given in any shape */
+    const bool flat = p->how->axis || (own == 1 && place == 0);
     if (!flat && place == own)
         return error_set(&step->context->error, LS_ERROR_UNSUPPORTED,
                          "ls_step_partition: step `%s` asks for the length of axis `%s`, which the "
@@ -270,6 +271,11 @@ static ls_status find_places(const ls_step *step, const Partition *p, uint32_t p
                          step->image->step, step->image->axes[argument->number].name, row->name);
     for (size_t t = 0; t < p->tensors; shape += p->ranks[t++]) {
         const size_t piece = p->piece_of[t];
+        if (!flat && p->ranks[t] != own)
+            return error_set(&step->context->error, LS_ERROR_ARGUMENT,
+                             "ls_step_partition: tensor %zu has %u axes, and those of `%s` of step "
+                             "`%s` have %u",
+                             t, p->ranks[t], row->name, step->image->step, own);
         if (argument->from == LS_SHARD_BEGIN)
             values[t] = piece ? p->pieces[piece - 1].first : 0;
         else

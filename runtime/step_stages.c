@@ -47,6 +47,12 @@ static ls_status size_exchange(ls_step *step, const char *call, uint32_t number,
     uint64_t bytes;
     if (__builtin_mul_overflow(rows, exchange->offsets[step->partition->tensors], &bytes))
         return step_too_large(step, call, "an exchange");
+    if (exchange->data && (step->graphs || step->pinned))
+        return error_set(
+            &step->context->error, LS_ERROR_STATE,
+            "%s: a graph holds step `%s`, whose exchanges have other sizes now: record "
+            "it again",
+            call, step->image->step);
     ls_status status = step_retire(step, exchange->data);
     exchange->data = NULL;
     exchange->rows = rows;
@@ -99,7 +105,7 @@ static ls_status refuse_unbound(const Bound *b) {
 static ls_status bind_array(const Bound *b) {
     const Binding *binding = &b->step->bindings[b->number];
     const ls_image_parameter *row = &b->step->image->parameters[b->number];
-    if (!binding->bound && binding->has_value)
+    if (!binding->bound && binding->has_value && row->role == LS_IN)
         return ls_step_set(b->stage, name_of(b), &binding->fill);
     if (!binding->bound) return refuse_unbound(b);
     return ls_step_bind(
@@ -162,6 +168,12 @@ static ls_status place_pieces(const Bound *b, ls_tensor *tensors) {
     return LS_OK;
 }
 
+/* The length within a block, 0 of other axes. */
+static int64_t rest_length(const Bound *b, uint32_t axis) {
+    const ls_image *image = b->step->image;
+    return axis_is_rest(image, axis) ? image->axes[axis].length : 0;
+}
+
 /* All tensors of the whole, empty but for this rank's. */
 static ls_status bind_pieces(const Bound *b) {
     const Binding *binding = &b->step->bindings[b->number];
@@ -169,12 +181,21 @@ static ls_status bind_pieces(const Bound *b) {
     const uint32_t rank = row->rank - 1;
     const size_t count = b->p->tensors;
     if (!binding->bound) return refuse_unbound(b);
+    if (binding->list.flat && rank > 1)
+        return error_set(
+            &b->step->context->error, LS_ERROR_BIND,
+            "%s: `%s` of step `%s` has tensors of %u axes, and is bound to a flat array, "
+            "of which nothing says how long they are: bind a list",
+            b->call, row->name, b->step->image->step, rank);
     ls_tensor *tensors = calloc(count + 1, sizeof *tensors);
     int64_t *shapes = calloc(count * rank + 1, sizeof *shapes);
     ls_status status = LS_OK;
     if (!tensors || !shapes) status = error_memory(&b->step->context->error, b->call);
     for (size_t t = 0; status == LS_OK && t < count; t++)
         tensors[t] = (ls_tensor){NULL, row->type, rank, &shapes[t * rank], NULL};
+    for (size_t t = 0; status == LS_OK && t < count;
+         t++) /* blocks are as long where there are none */
+        for (uint32_t k = 0; k < rank; k++) shapes[t * rank + k] = rest_length(b, row->axes[k + 1]);
     if (status == LS_OK && binding->list.flat && rank == 1)
         status = cut_flat(b, tensors);
     else if (status == LS_OK)
@@ -330,6 +351,7 @@ ls_status partition_launch(ls_step *step) {
         status = error_memory(&context->error, "ls_step_launch");
     for (uint32_t i = 0; i < p->how->stage_count && status == LS_OK; i++) {
         status = ls_step_launch(p->stages[i]);
+        step->pinned = step->pinned || p->stages[i]->pinned;
         if (status == LS_OK && i + 1 < p->how->stage_count)
             status = ls_comm_all_gather(p->comm, p->gathers[i]);
     }
@@ -352,6 +374,6 @@ ls_status partition_statistics(ls_step *step, ls_step_statistics *statistics) {
         *statistics = own;
     }
     for (uint32_t e = 0; e < p->how->exchange_count; e++)
-        statistics->temporary_bytes += p->exchanges[e].offsets[p->tensors];
+        statistics->temporary_bytes += p->exchanges[e].rows * p->exchanges[e].offsets[p->tensors];
     return status;
 }

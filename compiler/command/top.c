@@ -198,7 +198,11 @@ static void add_labels(Watched *w) {
             all[at].bytes += of[i].bytes;
         }
     }
-    for (size_t i = 0; i < LABELS_MAX; i++) w->labels[i].bytes = 0;
+    for (size_t i = 0; i < LABELS_MAX; i++) { /* rows of labels that are there are kept */
+        w->labels[i].bytes = 0;
+        for (size_t k = 0; k < count; k++)
+            if (strcmp(all[k].label, w->labels[i].name) == 0) w->labels[i].bytes = all[k].bytes;
+    }
     for (size_t i = 0; i < count; i++) {
         LabelRow *row = label_row(w, all[i].label, all[i].bytes);
         if (row) row->bytes = all[i].bytes;

@@ -196,13 +196,13 @@ static Error op_error(Bound *b, const Typed *a, const Arguments *given) {
     const double own = half_unit(a);
     for (int i = 0; i < 3; i++)
         if (a->args[i]) x[i] = error_of(b, a->args[i], given);
+    if (type_class(a->type) != 'F' && a->op != OP_CAST)
+        return is_exact(x[0]) && is_exact(x[1]) && is_exact(x[2]) ? exact : unknown;
     switch (a->op) {
-    case OP_SIZE:
-    case OP_INDEX: return exact;
     case OP_NEG:
     case OP_ABS:
-    case OP_STOP_GRADIENT:
-    case OP_GATHER: return x[0];
+    case OP_STOP_GRADIENT: return x[0];
+    case OP_GATHER: return is_exact(x[1]) ? x[0] : unknown;
     case OP_CAST: return cast_error(a, x[0]);
     case OP_MUL:
     case OP_DIV: return product(x[0], x[1], own);
@@ -242,14 +242,23 @@ static Error power_error(const Typed *a, Error x) {
     return scaled(x, size, (size > 1 ? size - 1 : 0) * half_unit(a) + (n < 0 ? half_unit(a) : 0));
 }
 
+/* Whether the parameter has the value there that the step was given. */
+static bool is_given(const Step *step, const Typed *a) {
+    if (!step || !step->assigned) return true;
+    const Assigned *assigned = &step->assigned[a->payload];
+    return assigned->range.file == 0 || (!step->looped && a->id < assigned->first);
+}
+
 static Error error_of(Bound *b, const Typed *a, const Arguments *given) {
     Error e = unknown;
     if (b->work == 0 || b->level >= LEVELS_MAX) return unknown;
     b->work--;
     b->level++;
     switch (a->kind) {
-    case TYPED_CONSTANT:
-    case TYPED_PARAMETER: e = exact; break;
+    case TYPED_CONSTANT: e = exact; break;
+    case TYPED_PARAMETER:
+        if (is_given(b->step, a)) e = exact;
+        break;
     case TYPED_LET: e = error_of(b, a->let->value, given); break;
     case TYPED_ARGUMENT:
         if (given) e = error_of(b, given->list[a->payload], given->outer);

@@ -165,7 +165,10 @@ static void mark_assigned(Checker *c, const Name *name, Range range) {
     Symbol *symbol = parameter_named(c, name);
     if (!symbol) return;
     Assigned *assigned = &c->step->assigned[symbol->number];
-    if (assigned->range.file == 0) assigned->range = range;
+    if (assigned->range.file == 0) {
+        assigned->range = range;
+        assigned->first = c->body->typed_count;
+    }
     assigned->surely = true;
     assigned->last = c->body->typed_count;
 }

@@ -282,8 +282,8 @@ struct Block {
 typedef struct Assigned {
     Range range; /* file 0: not yet */
     bool surely;
-    bool in_loop;  /* a `for` assigns it, which may have no iteration */
-    uint32_t last; /* how many typed values there were at the last assignment */
+    bool in_loop;         /* a `for` assigns it, which may have no iteration */
+    uint32_t first, last; /* how many typed values there were at the first and last assignment */
 } Assigned;
 
 typedef struct Step {

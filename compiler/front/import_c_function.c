@@ -361,7 +361,6 @@ static bool walk_variable(Walk *w, CXCursor variable) {
         return c_problem(w, variable,
                          arena_printf(w->c->arena, "its variable `%s` is %s", name,
                                       c_describe_type(w, variable)));
-    if (!can_hold(w, variable, type)) return false;
     if (c_is_record(w, type)) bytes = w->u->clang.clang_Type_getSizeOf(type);
     if (bytes > C_ARRAY_BYTES_MAX)
         return c_problem(
@@ -370,7 +369,7 @@ static bool walk_variable(Walk *w, CXCursor variable) {
                          "its variable `%s` has %lld bytes, and each thread of a kernel "
                          "would have one: at most %d",
                          name, bytes, C_ARRAY_BYTES_MAX));
-    return add_local(w, variable) && walk_children(w, variable, 0);
+    return can_hold(w, variable, type) && add_local(w, variable) && walk_children(w, variable, 0);
 }
 
 static bool walk_declaration(Walk *w, CXCursor cursor) {
@@ -396,8 +395,10 @@ static bool walk_type(Walk *w, CXCursor cursor) {
         w->u->clang.clang_getCanonicalType(w->u->clang.clang_getTypedefDeclUnderlyingType(to));
     if (type.kind == C_RECORD)
         return c_record(w, cursor, w->u->clang.clang_getCursorType(to)) != NULL;
-    return c_add_word(w, cursor, c_spelling(w, to),
-                      clang_text(w->c, w->u, w->u->clang.clang_getTypeSpelling(type)));
+    const char *text = type.kind == C_BOOL
+                           ? "LS_C_BOOL"
+                           : clang_text(w->c, w->u, w->u->clang.clang_getTypeSpelling(type));
+    return c_add_word(w, cursor, c_spelling(w, to), text);
 }
 
 static bool walk_expression(Walk *w, CXCursor cursor) {
@@ -425,8 +426,7 @@ static bool walk(Walk *w, CXCursor cursor) {
     switch (cursor.kind) {
     case CURSOR_TYPE_REFERENCE: return walk_type(w, cursor);
     case CURSOR_STRUCT:
-    case CURSOR_UNION:
-        return c_record(w, cursor, w->u->clang.clang_getCursorType(cursor)) != NULL;
+    case CURSOR_UNION: return c_record(w, cursor, w->u->clang.clang_getCursorType(cursor)) != NULL;
     case CURSOR_DECLARATION: return walk_declaration(w, cursor);
     case CURSOR_COMPOUND:
     case CURSOR_CASE:

@@ -45,7 +45,8 @@ static bool is_name(const char *text) {
 static const char *record_name(Walk *w, CXCursor definition, CXType type) {
     const char *tag = c_spelling(w, definition);
     if (is_name(tag)) return tag;
-    const char *text = bare(w, type_spelling(w, type));
+    const char *text = bare(w, type_spelling(w, canonical(w, type)));
+    if (!is_name(text)) text = bare(w, type_spelling(w, type));
     return is_name(text) ? text : NULL;
 }
 
@@ -63,23 +64,57 @@ static const char *field_type(Walk *w, CXCursor field, CXType type, const char *
     *lengths = text.data ? text.data : "";
     if (inner.kind == C_RECORD) return c_record(w, field, type);
     if (!c_is_number(w, inner)) return NULL;
-    const char *alias = bare(w, type_spelling(w, type)), *own = type_spelling(w, inner);
+    const char *alias = bare(w, type_spelling(w, type));
+    const char *own = inner.kind == C_BOOL ? "LS_C_BOOL" : type_spelling(w, inner);
     if (is_name(alias) && strcmp(alias, bare(w, own)) != 0 && !c_add_word(w, field, alias, own))
         return NULL;
     return inner.kind == C_BOOL ? "LS_C_BOOL" : bare(w, type_spelling(w, inner));
 }
 
+/* Where members lie without attributes, which the text in kernels does not have. */
+typedef struct Layout {
+    long long end, most; /* in bytes; most: the largest alignment */
+    bool is_union, other;
+} Layout;
+
+static long long round_up(long long bytes, long long to) {
+    return to > 0 ? (bytes + to - 1) / to * to : bytes;
+}
+
+static void add_member(Walk *w, Layout *layout, CXCursor field) {
+    const Clang *clang = &w->u->clang;
+    const CXType type = canonical(w, clang->clang_getCursorType(field));
+    const long long align = clang->clang_Type_getAlignOf(type),
+                    size = clang->clang_Type_getSizeOf(type);
+    const long long begin = layout->is_union ? 0 : round_up(layout->end, align);
+    layout->other |= clang->clang_Cursor_getOffsetOfField(field) != 8 * begin;
+    if (align > layout->most) layout->most = align;
+    if (begin + size > layout->end) layout->end = begin + size;
+}
+
+static bool is_laid_out(Walk *w, const Layout *layout, CXCursor definition) {
+    const CXType type = w->u->clang.clang_getCursorType(definition);
+    return !layout->other &&
+           w->u->clang.clang_Type_getSizeOf(type) == round_up(layout->end, layout->most);
+}
+
 /* The members of a definition, as text; false after a problem. */
 static bool fields(Walk *w, CXCursor at, CXCursor definition, Text *text) {
     size_t count, kept = 0;
+    Layout layout = {.is_union = definition.kind == CURSOR_UNION};
     CXCursor *found = clang_children(w->c, w->u, definition, &count);
     for (size_t i = 0; i < count; i++) {
         const CXCursor field = found[i];
         const char *lengths, *type;
-        if (field.kind == CURSOR_STRUCT || field.kind == CURSOR_UNION)
-            continue; /* by its members */
-        if (field.kind != CURSOR_FIELD || ++kept > FIELDS_MAX)
-            return c_problem(w, at, "it uses a struct or union with more than up to 64 members");
+        if (field.kind == CURSOR_STRUCT || field.kind == CURSOR_UNION) {
+            if (w->u->clang.clang_Cursor_isAnonymousRecordDecl(field))
+                return c_problem(w, at, "it uses a struct or union whose member has no name");
+            continue; /* the type of a member, which comes next */
+        }
+        if (field.kind != CURSOR_FIELD)
+            return c_problem(w, at, "it uses a struct or union with attributes");
+        if (++kept > FIELDS_MAX)
+            return c_problem(w, at, "it uses a struct or union with more than 64 members");
         const char *name = c_spelling(w, field);
         if (w->u->clang.clang_Cursor_isBitField(field))
             return c_problem(
@@ -93,7 +128,10 @@ static bool fields(Walk *w, CXCursor at, CXCursor definition, Text *text) {
                                           name, c_describe_type(w, field)));
         if (!c_add_word(w, at, name, arena_printf(w->c->arena, "c_%s", name))) return false;
         text_printf(text, "    %s c_%s%s;\n", type, name, lengths);
+        add_member(w, &layout, field);
     }
+    if (kept > 0 && !is_laid_out(w, &layout, definition))
+        return c_problem(w, at, "it uses a struct or union that is packed, or aligned otherwise");
     return kept > 0 || c_problem(w, at, "it uses a struct or union without members");
 }
 
@@ -140,7 +178,7 @@ const char *c_record(Walk *w, CXCursor at, CXType type) {
     if (!fields(w, at, definition, &body)) return NULL;
     if (local) { /* its text is part of the function's */
         const char *tag = c_spelling(w, definition);
-        name = arena_printf(w->c->arena, "cs_%s", is_name(tag) ? tag : "");
+        name = arena_printf(w->c->arena, "cl_%s", is_name(tag) ? tag : "");
         return !is_name(tag) || c_add_word(w, at, tag, name) ? name : NULL;
     }
     if (!stem) {

@@ -49,7 +49,7 @@ void index_open(Checker *c) {
 
 void index_value(Checker *c, Range range, const Typed *value) {
     Index *index = c->index;
-    if (!index || c->call || is_error(value) || range.file == 0) return;
+    if (!index || index->made || c->call || is_error(value) || range.file == 0) return;
     index->values = arena_grow(c->arena, index->values, index->value_count, &index->value_capacity,
                                sizeof *index->values);
     index->values[index->value_count] = (Valued){.range = range,

@@ -186,11 +186,18 @@ static void analyse(Shard *s) {
         for (int i = 0; i < 3 && v->arg[i]; i++) {
             const bool all = wants_all(s, v, v->arg[i]);
             const bool part = is_cut(s, f->values[v->arg[i]].axes) || s->partial[v->arg[i]];
+            if (all && v->op == OP_SCAN)
+                refuse(s, v->range, "scans along the list what ranks have parts of",
+                       "run it on whole arrays");
             if (all) cross(s, v->arg[i]);
             s->partial[id] |= s->axis < 0 && !is_cut(s, v->axes) && part && !all;
             const uint32_t level = level_for(s, v->arg[i], all);
             if (level > s->level[id]) s->level[id] = level;
         }
+        if ((v->op == OP_SCATTER || v->op == OP_SCATTER_MIN) && s->partial[id] && s->list >= 0 &&
+            !(v->axes >> s->list & 1))
+            refuse(s, v->range, "adds up by indices what ranks have parts of",
+                   "run it on whole arrays");
         if (s->axis < 0 || !is_reduction(v) || !is_cut(s, f->values[v->arg[0]].axes)) continue;
         if (is_cut(s, v->axes)) {
             if ((v->axes & s->cut) == (s->cut & (s->cut - 1)))
@@ -416,7 +423,7 @@ static ValueId size_of(StageBuild *b, const Value *v) {
     const Axis *row = &f->axes[axis];
     const bool is_rest = row->whole >= 0 && f->axes[row->whole].rest == (int)axis;
     const uint32_t whole = row->whole >= 0 ? (uint32_t)row->whole : axis;
-    if ((!(b->s->cut >> axis & 1) && b->s->axis != (int)axis) || is_rest)
+    if (!(ir_expand(f, (AxisSet)1 << axis) & b->s->cut) || is_rest)
         return ir_size(b->out, b->axes[axis]);
     const ValueId length = by_tensor(b, LS_SHARD_LENGTH, whole);
     return row->whole < 0 ? length : blocks_in(b, length, row->length, row->length - 1);

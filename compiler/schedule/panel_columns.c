@@ -3,13 +3,12 @@
  *
  * A row panel is panel_lanes neighbouring lanes, a power of two, of the tree of a tile of 1024 rows
  * with all their rows, a subtree: in blocks 8 rows each, in threads as many as a lane of so many
- * rows has (schedule_lane_rows). It is processed in parts, subtrees of 8 leaves, or of 4 where rows
- * are long. Each column of a part is folded in registers, four rows at a time where there are four,
- * and the parts are combined through a binary counter in memory of the thread or block; the last
- * part stores the panel's partial value to global memory. One more fold over the partial values of
- * a tile gives the tile's value. Values of
- * rows alone are computed ahead of all columns, with an element for each row (scalar expansion),
- * and so is where a thread's rows lie. */
+ * rows has (schedule_lane_rows). It is processed in parts, subtrees of 8 leaves, or of 4 or 2 where
+ * rows are long. Each column of a part is folded in registers, four rows at a time where there are
+ * four, and the parts are combined through a binary counter in memory of the thread or block; the
+ * last part stores the panel's partial value to global memory. One more fold over the partial
+ * values of a tile gives the tile's value. Values of rows alone are computed ahead of all columns,
+ * with an element for each row (scalar expansion), and so is where a thread's rows lie. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -23,7 +22,7 @@ enum {
     AT_ONCE = 16, /* partial values that lanes load ahead of their use */
     EIGHT = 8,
     FOUR = 4,
-    LEVELS = 4,       /* of parts of 4 or 8 leaves */
+    LEVELS = 4,       /* of parts of 2, 4 or 8 leaves */
     THREAD_LEVELS = 6 /* of parts of any power of two */
 };
 

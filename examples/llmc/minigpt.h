@@ -94,6 +94,7 @@ typedef struct Pass {
     Call *calls;
     size_t count, capacity;
     Plain *const *plain; /* what is not taken, by kind */
+    ls_context *context; /* of what is taken */
     bool failed;         /* for want of memory */
 } Pass;
 Call *pass_add(Pass *pass, int kind);

@@ -32,6 +32,7 @@ Call *pass_add(Pass *pass, int kind) {
 bool pass_bind(Pass *pass, Steps *steps, const Options *options) {
     if (pass->failed) return fail("out of memory");
     pass->plain = options->fast ? fast_steps : plain_steps;
+    pass->context = steps->context;
     for (size_t i = 0; i < pass->count; i++) {
         Call *call = &pass->calls[i];
         if (call->kind == PRODUCT || !options->taken[call->kind]) continue;
@@ -50,7 +51,7 @@ bool pass_run(const Pass *pass, double *seconds) {
         else if (!call->step)
             pass->plain[call->kind](call);
         else if (ls_step_launch(call->step) != LS_OK)
-            return fail("launching %s: %s", step_name(call->kind), ls_error_message(NULL));
+            return fail("launching %s: %s", step_name(call->kind), ls_error_message(pass->context));
         const double time = now();
         seconds[call->kind] += time - last;
         last = time;

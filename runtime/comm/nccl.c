@@ -305,6 +305,11 @@ static ls_status queue(void *state, const Transfer *transfer, bool captured, Err
     ls_status status = check(nccl, error);
     if (status != LS_OK) return status;
     begin(nccl, transfer_doing(++nccl->operations, transfer->kind, transfer->root));
+    status = check(nccl, error); /* the watch may have aborted meanwhile */
+    if (status != LS_OK) {
+        end(nccl, captured);
+        return status;
+    }
     status = context->driver->with_device(context->device, queue_all, &all);
     if (status != LS_OK && !error->text[0]) error_set(error, status, "%s", context->error.text);
     const ls_status ended = end(nccl, captured);
@@ -407,10 +412,11 @@ static ls_status open_joined(Nccl *nccl, const Vendors *vendor, CommPlace *place
     Join all = {.nccl = nccl, .place = place, .error = error};
     ls_status status = load(vendor, &nccl->calls, error);
     if (status == LS_OK && !place->given) {
-        memcpy(&all.id, place->id, sizeof all.id);
-        if (place->size > 1 && is_ours(place->id))
+        const bool ours = !place->id || is_ours(place->id); /* one rank may come without */
+        if (place->id) memcpy(&all.id, place->id, sizeof all.id);
+        if (place->size > 1 && ours)
             status = hand_over_id(nccl, place, &all.id, error);
-        else if (is_ours(place->id) && nccl->calls.GetUniqueId(&all.id) != NCCL_SUCCESS)
+        else if (ours && nccl->calls.GetUniqueId(&all.id) != NCCL_SUCCESS)
             status = error_set(error, LS_ERROR_COMM, "ncclGetUniqueId failed");
     }
     if (status == LS_OK) status = context->driver->with_device(context->device, join, &all);

@@ -58,12 +58,12 @@ typedef struct ls_comm_options {
  *           MPI is initialised where the program has not done it, and finalised at exit then. On a
  *           GPU the bytes go through the host. `id` has no meaning;
  *   "nccl"  NVIDIA's NCCL, on CUDA devices, and "rccl", AMD's RCCL, on HIP devices, loaded when
- * asked for (LOCKSTEP_NCCL names another file): sends and receives in the stream's order, without
- * the host. `id` is ls_comm_id_create's of that engine, or any other, by which rank 0 hands one
- * over through shm or mpi. A rank that ends is found by the time-out, in which what was queued
- * before the operation counts, too, or by what the library reports; operations in graphs have no
- * time-out. Sizes that differ between ranks are not found; NULL    "self" for one rank, "shm" where
- * the launcher put all on one machine, else "mpi".
+ *           asked for (LOCKSTEP_NCCL names another file): sends and receives in the stream's order,
+ *           without the host. `id` is ls_comm_id_create's of that engine, or any other, by which
+ *           rank 0 hands one over through shm or mpi. A rank that ends is found by the time-out, in
+ *           which what was queued before the operation counts, too, or by what the library reports;
+ *           operations in graphs have no time-out. Sizes that differ between ranks are not found;
+ *   NULL    "self" for one rank, "shm" where the launcher put all on one machine, else "mpi".
  *
  * `options` NULL: none. Errors: LS_ERROR_ARGUMENT; LS_ERROR_UNSUPPORTED, an engine that cannot be
  * had here; LS_ERROR_COMM, a rank did not come, or came with another size or version. */
