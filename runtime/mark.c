@@ -32,6 +32,7 @@ void mark_open(ls_context *context) {
     context->mark = mapped;
     context->mark_bytes = (size_t)page;
     context->mark->version = MARK_VERSION;
+    context->mark->owner = getpid();
 }
 
 /* Its row, or a free one; the count where there is none: more labels than a page has room for. */

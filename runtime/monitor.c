@@ -164,12 +164,28 @@ static void add_label(ls_process_label *labels, size_t capacity, size_t *count, 
     ++*count;
 }
 
-static void read_labels(const char *path, ls_process_label *labels, size_t capacity,
+/* The number by which the process knows itself: in a container it is another one than ours. */
+static int64_t own_number(const char *root, int64_t pid) {
+    char path[160], line[256];
+    int64_t own = pid;
+    snprintf(path, sizeof path, "%s/proc/%lld/status", root, (long long)pid);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        char *at = line + 6, *end;
+        if (strncmp(line, "NSpid:", 6) != 0) continue;
+        for (long long number; number = strtoll(at, &end, 10), end != at; at = end) own = number;
+        break;
+    }
+    if (file) fclose(file);
+    return own;
+}
+
+static void read_labels(const char *path, int64_t owner, ls_process_label *labels, size_t capacity,
                         size_t *count) {
     MarkPage page;
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0) return;
-    const bool good = read_page(file, &page);
+    const bool good = read_page(file, &page) && page.owner == owner;
     close(file);
     for (size_t i = 0; good && i < MARK_LABELS; i++) {
         page.labels[i].name[MARK_NAME - 1] = 0; /* another process wrote it */
@@ -191,12 +207,13 @@ ls_status ls_monitor_labels(ls_monitor *monitor, int64_t pid, ls_process_label *
     kind_of(monitor->source, kind);
     const int length = snprintf(mark, sizeof mark, "/memfd:lockstep:%s", kind);
     snprintf(folder, sizeof folder, "%s/proc/%lld/fd", monitor->source->root, (long long)pid);
+    const int64_t owner = own_number(monitor->source->root, pid);
     DIR *list = opendir(folder);
     for (const struct dirent *entry; list && (entry = readdir(list));) {
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         const ssize_t size = readlink(path, target, sizeof target - 1);
         if (size < length || strncmp(target, mark, (size_t)length) != 0) continue;
-        read_labels(path, labels, capacity, count);
+        read_labels(path, owner, labels, capacity, count);
     }
     if (list) closedir(list);
     return LS_OK;

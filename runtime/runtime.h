@@ -859,10 +859,12 @@ char *ranges_name(const ls_image *image); /* malloc'd; NULL: no ranges, or no me
 /* mark.c: a mapping by whose name monitors find the processes of Lockstep, and what it tells them:
  * what the holders of each label have. A reader takes it when `changes` is even, and the same
  * behind. */
-enum { MARK_VERSION = 1, MARK_NAME = 56, MARK_LABELS = 63 };
+enum { MARK_VERSION = 2, MARK_NAME = 56, MARK_LABELS = 63 };
 typedef struct MarkPage {
     uint32_t version;
     _Atomic uint32_t changes;
+    int64_t
+        owner; /* the process that made it, as it knows itself: those it forks inherit the page */
     struct {
         char name[MARK_NAME];
         uint64_t bytes; /* 0: the row is free */
