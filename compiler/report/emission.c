@@ -43,13 +43,20 @@ static size_t usual_variant(const ls_compilation *c, size_t step, const ls_image
     return variant;
 }
 
-/* The one that arrays of these lengths, "n=1024,c=64", take. */
-static size_t variant_for(ls_compilation *c, size_t step, const ls_image *image, char *words) {
-    size_t count = 0, max = 1;
+static const char **split_sizes(ls_compilation *c, char *words, size_t *count) {
+    size_t max = 1;
+    *count = 0;
     for (const char *at = words; *at; at++) max += *at == ',';
     const char **sizes = arena_alloc(&c->compiler.arena, max * sizeof *sizes);
     for (char *word = strtok_r(words, ",", &words); word; word = strtok_r(NULL, ",", &words))
-        sizes[count++] = word;
+        sizes[(*count)++] = word;
+    return sizes;
+}
+
+/* The one that arrays of these lengths, "n=1024,c=64", take. */
+static size_t variant_for(ls_compilation *c, size_t step, const ls_image *image, char *words) {
+    size_t count;
+    const char **sizes = split_sizes(c, words, &count);
     const PlanSizes read = plan_sizes_read(c->steps[step].simplified, sizes, count);
     bool together;
     uint32_t grouping;
@@ -127,13 +134,30 @@ static void print_nests(ls_compilation *c, const Plan *plan, Text *out) {
     }
 }
 
+/* The form for a part of a step with `for`: lengths behind the # are the part's. */
+static const char *part_form(ls_compilation *c, size_t step, const Function *part,
+                             const char *form) {
+    Arena *arena = &c->compiler.arena;
+    const char *chosen = strchr(form, '#');
+    size_t count;
+    if (!chosen || !chosen[1 + strspn(chosen + 1, "0123456789")]) return form;
+    const char **given = split_sizes(c, arena_copy(arena, chosen + 1, strlen(chosen + 1)), &count);
+    const PlanSizes whole = plan_sizes_read(c->steps[step].simplified, given, count);
+    const char **sizes = report_part_sizes(arena, &whole, part, given, &count);
+    Text text = text_open(arena);
+    text_printf(&text, "%.*s", (int)(chosen - form), form);
+    for (size_t i = 0; i < count; i++) text_printf(&text, "%c%s", i ? ',' : '#', sizes[i]);
+    return text.data;
+}
+
 /* Of a step with `for` the texts of its parts, one behind the other. */
 static ls_status emit_parts(ls_compilation *c, size_t step, const char *form, const char **data,
                             size_t *size) {
     const StepState *state = &c->steps[step];
     Text text = text_open(&c->compiler.arena);
     for (size_t i = 0; i < state->sequence->part_count; i++) {
-        ls_status status = report_emit(c, state->first_part + i, form, data, size);
+        const char *own = part_form(c, step, state->sequence->parts[i].function, form);
+        ls_status status = report_emit(c, state->first_part + i, own, data, size);
         if (status != LS_OK) return status;
         text_add(&text, *data, *size);
     }

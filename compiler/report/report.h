@@ -93,6 +93,11 @@ typedef struct SequenceReport {
     size_t temporary_count;
     Text out;
 } SequenceReport;
+/* sequence.c: the sizes of a part's axes, "n=8", from those of the whole step,
+ * of which *count are given: these, a coordinate, which counts nothing, and the
+ * length of the axis that has strips. */
+const char **report_part_sizes(Arena *arena, const PlanSizes *whole, const Function *part,
+                               const char *const *given, size_t *count);
 SequenceReport report_sequence_open(ls_compilation *c, size_t number,
                                     const ls_explain_options *options);
 const char *report_sequence(ls_compilation *c, size_t number, const ls_explain_options *options);

@@ -12,22 +12,19 @@
 #include "compile.h"
 #include "report/report.h"
 
-/* The sizes of a part's axes: those given, a coordinate, which counts nothing, and the length of
- * the axis that has strips. */
-static const char **part_sizes(const SequenceReport *r, const Function *part, size_t *count) {
-    Arena *arena = &r->c->compiler.arena;
+const char **report_part_sizes(Arena *arena, const PlanSizes *whole, const Function *part,
+                               const char *const *given, size_t *count) {
+    const Function *f = whole->function;
     const Iteration *iteration = part->iteration;
-    const char **words =
-        arena_alloc(arena, (r->options->size_count + 2 * part->axis_count + 1) * sizeof *words);
-    *count = r->options->size_count;
-    for (size_t i = 0; i < *count; i++) words[i] = r->options->sizes[i];
-    for (size_t a = 0; *count && a < r->step->simplified->axis_count; a++)
-        if (part->axes[a].fixed < 0 && r->step->simplified->axes[a].fixed >= 0)
-            words[(*count)++] = arena_printf(arena, "%s=%lld", part->axes[a].name,
-                                             (long long)r->step->simplified->axes[a].fixed);
-    for (size_t a = r->step->simplified->axis_count; *count && a < part->axis_count; a++) {
+    const char **words = arena_alloc(arena, (*count + 2 * part->axis_count + 1) * sizeof *words);
+    for (size_t i = 0; i < *count; i++) words[i] = given[i];
+    for (size_t a = 0; *count && a < f->axis_count; a++)
+        if (part->axes[a].fixed < 0 && f->axes[a].fixed >= 0)
+            words[(*count)++] =
+                arena_printf(arena, "%s=%lld", part->axes[a].name, (long long)f->axes[a].fixed);
+    for (size_t a = f->axis_count; *count && a < part->axis_count; a++) {
         const bool all = iteration && iteration->strip >= 0 && a == iteration->all;
-        const int64_t length = all ? plan_sizes_length(&r->sizes, (size_t)iteration->strip, 0) : 0;
+        const int64_t length = all ? plan_sizes_length(whole, (size_t)iteration->strip, 0) : 0;
         words[(*count)++] = arena_printf(arena, "%s=%lld", part->axes[a].name, (long long)length);
     }
     return words;
@@ -44,8 +41,9 @@ static void count(SequenceReport *r) {
     r->turns = arena_alloc(&r->c->compiler.arena, (s->part_count + 1) * sizeof *r->turns);
     r->times = arena_alloc(&r->c->compiler.arena, (s->part_count + 1) * sizeof *r->times);
     for (size_t i = 0; i < s->part_count; i++) {
-        size_t size_count = 0;
-        const char **sizes = part_sizes(r, s->parts[i].function, &size_count);
+        size_t size_count = r->options->size_count;
+        const char **sizes = report_part_sizes(
+            &r->c->compiler.arena, &r->sizes, s->parts[i].function, r->options->sizes, &size_count);
         r->parts[i] = report_open(r->c, r->step->first_part + i, r->options, sizes, size_count);
         const Report *part = &r->parts[i];
         uint32_t iterates = part->image->variants[part->variant].iterates;
