@@ -111,13 +111,14 @@ static const struct {
     {LS_READING_PCIE_RECEIVED, "PCIe in", true},
     {LS_READING_PCIE_SENT, "PCIe out", true},
     {LS_READING_FAN, "fan", false},
+    {LS_READING_ENERGY, "energy", false}, /* of text alone */
     {LS_READING_THROTTLE, "throttled by", false},
     {LS_READING_PCIE_REPLAYS, "PCIe replays", false},
 };
 enum { LABEL_COLUMNS = 13, VALUE_COLUMNS = 34 };
 
 static bool shown(const Watched *w, size_t row) {
-    return w->ever >> rows[row].reading & 1;
+    return rows[row].reading != LS_READING_ENERGY && (w->ever >> rows[row].reading & 1);
 }
 
 /* A device that tells its power spends energy. */

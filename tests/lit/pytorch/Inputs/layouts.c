@@ -63,6 +63,7 @@ int main(void) {
     FIELD(ls_compile_options, import_path_count);
     FIELD(ls_compile_options, sources);
     FIELD(ls_compile_options, source_count);
+    FIELD(ls_compile_options, index);
     FIELD(ls_explain_options, report);
     FIELD(ls_explain_options, sizes);
     FIELD(ls_explain_options, size_count);
@@ -71,6 +72,13 @@ int main(void) {
     FIELD(ls_explain_options, peak_gb_s);
     FIELD(ls_explain_options, plan_only);
     FIELD(ls_explain_options, processors);
+    FIELD(ls_explain_options, ranks);
+    FIELD(ls_explain_options, cut);
+    FIELD(ls_explain_options, between);
+    FIELD(ls_explain_options, slots);
+    FIELD(ls_explain_options, link_gbit_s);
+    FIELD(ls_explain_options, gather);
+    FIELD(ls_explain_options, gather_count);
     FIELD(ls_kernels_options, level);
     FIELD(ls_kernels_options, path);
     FIELD(ls_kernels_options, steps);
