@@ -396,11 +396,10 @@ typedef struct CSymbol {
         const char *text;
     } * more;
     size_t more_count, more_capacity;
-    const char *inner;   /* why steps cannot call it, though other functions of C can; NULL: none */
-    int number;          /* in c_functions */
-    bool active;         /* being looked at */
-    bool partners;       /* its derivatives are found */
-    struct Scope *scope; /* of its header's functions */
+    const char *inner; /* why steps cannot call it, though other functions of C can; NULL: none */
+    int number;        /* in c_functions */
+    bool active, partners; /* being looked at; its derivatives are found */
+    struct Scope *scope;   /* of its header's functions */
 } CSymbol;
 enum { CONST_UNTOUCHED, CONST_ACTIVE, CONST_DONE }; /* the state of a const */
 
