@@ -25,8 +25,8 @@ if [ "$1" = --wheels ]; then
     env -u LOCKSTEP_PYTHON sh runtime/python/wheel.sh build/wheels
     for wheel in build/wheels/*.whl; do
         case $wheel in
-        *_x86_64.whl) set -- 8388608 x86-64-v3 x86-64-v4 ;;
-        *) set -- 2097152 ;;
+        *_x86_64.whl) set -- 8000000 x86-64-v3 x86-64-v4 ;;
+        *) set -- 2000000 ;;
         esac
         most=$1
         shift
