@@ -7,6 +7,7 @@
  * names, one for one within each function, so that each name stands for what it stood for. Each
  * program runs once on a CPU against the interpreter.
  *
+ * --rounds COUNT  so many rounds of names, 7 at most (2)
  * --print NUMBER  the program of that number */
 #include <ctype.h>
 #include <glob.h>
@@ -26,7 +27,7 @@
 #include "captured.h"
 #include "check.h"
 
-enum { ROUNDS = 7 };
+enum { ROUNDS = 7, SUITE_ROUNDS = 2 };
 
 const char *const captured_targets[TARGETS] = {"cpu", "sm_80", "gfx90a"};
 
@@ -175,6 +176,10 @@ int main(int count, char **arguments) {
     static const char *const patterns[] = {"/templates/std/*.step", "/templates/std/*/*.step",
                                            "/tests/exec/programs/*.step"};
     const long print = count == 3 && strcmp(arguments[1], "--print") == 0 ? atol(arguments[2]) : -1;
+    const bool counted = count == 3 && strcmp(arguments[1], "--rounds") == 0;
+    const unsigned rounds = counted      ? (unsigned)atoi(arguments[2])
+                            : print >= 0 ? ROUNDS
+                                         : SUITE_ROUNDS;
     glob_t all, programs;
     char pattern[600];
     setenv("LOCKSTEP_CACHE", "off", 1);
@@ -189,7 +194,7 @@ int main(int count, char **arguments) {
     Own *own = must_allocate((programs.gl_pathc + 1) * sizeof *own);
     Case *cases = must_allocate((programs.gl_pathc + 1) * sizeof *cases);
     size_t case_count = 0, compared = 0, failed = 0, number = 0;
-    for (unsigned round = 0; round < ROUNDS; round++)
+    for (unsigned round = 0; round < rounds; round++)
         for (size_t i = 0; i < programs.gl_pathc; i++, number++) {
             File file;
             char *text;

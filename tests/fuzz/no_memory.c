@@ -1,7 +1,10 @@
 /* no_memory.c: the compiler when memory runs out: every allocation of reading, planning, emitting
  * and explaining a program fails once, alone and with all that follow it. What comes back is
  * LS_ERROR_MEMORY, or the whole result where nothing needed that piece; nothing crashes, nothing
- * stays allocated. malloc, calloc and realloc of the libraries come here by the linker's --wrap. */
+ * stays allocated. malloc, calloc and realloc of the libraries come here by the linker's --wrap.
+ *
+ * Without an argument every fourth allocation fails alone, and every fourth with those that follow;
+ * --all: each. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,13 +135,14 @@ static ls_status compile_all(const char *text) {
     return status;
 }
 
-int main(void) {
+int main(int count, char **arguments) {
+    const long step = count == 2 && strcmp(arguments[1], "--all") == 0 ? 1 : 4;
     static const char *const texts[] = {program, wrong};
     static const ls_status results[] = {LS_OK, LS_ERROR_PROGRAM};
     long runs = 0, refused = 0;
     for (size_t t = 0; t < 2; t++)
         for (int all = 0; all < 2; all++)
-            for (long n = 1;; n++) {
+            for (long n = step == 1 ? 1 : 1 + 2 * all;; n += step) {
                 const long before = live;
                 left = n;
                 for_good = all;

@@ -1,12 +1,13 @@
 /* library.c: what the real toolchain makes of the kernels of some programs for one target.
  *
- *     library [--all | --half | --clang] TARGET FILE...
+ *     library [--all | --half | --quarter | --clang] TARGET FILE...
  *
  * No kernel may spill more than a few bytes, and no access by fours or eights may be split: there
  * must be as many wide loads and stores as the source has. The first variant of every step is made,
  * which for most runs all phases in one kernel; with --all, every variant, with --half, two steps
- * of four, with --clang, clang makes it where hipRTC would. The steps of a file are one module each
- * in a namespace of its own, since a toolchain takes longer to begin than for most steps. */
+ * of four, with --quarter, two of eight that --half does not make, with --clang, clang makes it
+ * where hipRTC would. The steps of a file are one module each in a namespace of its own, since a
+ * toolchain takes longer to begin than for most steps. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -33,7 +34,7 @@ typedef struct Tally {
     const char *target, *file;
     bool clang; /* not what is taken first for the target */
     size_t kernels, failures;
-    size_t steps, stride; /* seen so far; of how many pairs one is made */
+    size_t steps, stride, rest; /* seen so far; of how many pairs one is made, and which */
 } Tally;
 
 /* The accesses of 2^n bytes that the calls in a source ask for. */
@@ -145,7 +146,8 @@ static bool make_variants(Tally *tally, ls_compilation *compilation, size_t numb
     Module module = {0};
     for (size_t s = 0; s < steps; s++) {
         const ls_image *image = NULL;
-        if (tally->steps++ / 2 % tally->stride) continue; /* forward and backward go together */
+        if (tally->steps++ / 2 % tally->stride != tally->rest)
+            continue; /* forward and backward go together */
         if (ls_compilation_image(compilation, s, tally->target, &image) != LS_OK) return false;
         if (number + 1 < image->variant_count) *more = true;
         if (number >= image->variant_count) continue;
@@ -171,13 +173,19 @@ static bool make_file(Tally *tally, bool all) {
 int main(int count, char **words) {
     const bool all = count > 1 && strcmp(words[1], "--all") == 0;
     const bool half = count > 1 && strcmp(words[1], "--half") == 0;
+    const bool quarter = count > 1 && strcmp(words[1], "--quarter") == 0;
     const bool clang = count > 1 && strcmp(words[1], "--clang") == 0;
-    const int first = all || half || clang ? 2 : 1;
+    const int first = all || half || quarter || clang ? 2 : 1;
     if (count <= first + 1 || !rtc_for_target(words[first])) {
-        fprintf(stderr, "usage: library [--all | --half | --clang] TARGET FILE...\n");
+        fprintf(stderr, "usage: library [--all | --half | --quarter | --clang] TARGET FILE...\n");
         return 2;
     }
-    Tally tally = {.target = words[first], .clang = clang, .stride = half ? 2 : 1};
+    Tally tally = {.target = words[first],
+                   .clang = clang,
+                   .stride = half      ? 2
+                             : quarter ? 4
+                                       : 1,
+                   .rest = quarter};
     bool ok = true;
     for (int i = first + 1; i < count; i++) {
         tally.file = words[i];
