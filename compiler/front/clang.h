@@ -121,6 +121,7 @@ typedef struct Clang {
  * ends; `children` are those of the last cursor that was visited. */
 typedef struct ClangUnit {
     Clang clang;
+    const char *library; /* its file; NULL: not known */
     CXIndex index;
     CXUnit unit;
     CXCursor *children;
@@ -133,7 +134,7 @@ typedef struct ClangUnit {
 } ClangUnit;
 
 /* clang.c. NULL when a libclang was found, else why not. */
-const char *clang_load(Compiler *compiler, Clang *clang);
+const char *clang_load(Compiler *compiler, ClangUnit *u);
 CXCursor *clang_children(Checker *c, ClangUnit *u, CXCursor cursor, size_t *count);
 /* Tells the compiler which files the unit was read from. */
 void clang_list_files(Checker *c, ClangUnit *u);
