@@ -102,17 +102,17 @@ void answer_lens(Server *server, const JsonValue *parameters, Reply *reply) {
     file_lines_close(&files);
 }
 
-/* What this machine can do, measured when a time is first asked for, as `advise` measures it;
- * false, with server->unmeasured: it cannot be. */
+/* What this machine can do, measured when a time is first asked for, as `advise` measures it, but
+ * not at the largest size, since the editor waits; false, with server->unmeasured: it cannot be. */
 static bool measure_machine(Server *server) {
     Failure failure = {0};
     ls_context *context;
     if (server->measured.machine.rate_count) return true;
     if (server->unmeasured) return false;
     ls_status status = ls_context_create("cpu", NULL, &context);
-    const bool good = status == LS_OK
-                          ? machine_measure(context, server->peak, &server->measured, &failure)
-                          : fail_status(&failure, NULL, status);
+    const bool good = status == LS_OK ? machine_measure(context, server->peak, RATES_MAX - 1,
+                                                        &server->measured, &failure)
+                                      : fail_status(&failure, NULL, status);
     if (status == LS_OK) ls_context_destroy(context);
     if (!good) {
         server->measured.machine.rate_count = 0;
