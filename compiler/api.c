@@ -29,6 +29,7 @@ static ls_compilation *compilation_new(const ls_compile_options *options) {
     if (!c->options.dump) c->options.dump = environment_value(VARIABLE_LOCKSTEP_DUMP);
     if (c->options.dump && !*c->options.dump) c->options.dump = NULL;
     c->compiler.options = &c->options;
+    c->compiler.try_header = rtc_try_header;
     c->locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     arena_open(&c->compiler.arena, &c->compiler);
     return c;

@@ -18,13 +18,18 @@ static ls_status null_argument(ls_context *context, const char *call, const char
 
 /* ---- life ---- */
 
+static void close_files(DataArray *array) {
+    ls_file_close(array->file);
+    free(array->decoded);
+}
+
 void ls_dataset_destroy(ls_dataset *dataset) {
     if (!dataset) return;
     for (size_t i = 0; dataset->arrays && i < dataset->count; i++) {
         DataArray *array = &dataset->arrays[i];
         if (array->owned) memory_free(dataset->context, array->device);
-        ls_file_close(array->file);
-        for (size_t k = 0; k < array->part_count; k++) ls_file_close(array->parts[k].file);
+        for (size_t k = 0; k < array->part_count; k++) close_files(&array->parts[k]);
+        close_files(array);
         free(array->parts);
         free(array->name);
     }
@@ -40,6 +45,28 @@ static bool is_contiguous(const ls_tensor *tensor) {
     return !tensor->strides || layout_is_contiguous(&layout);
 }
 
+static ls_status map_array(ls_dataset *dataset, DataArray *array, const char *path,
+                           ls_tensor *tensor) {
+    if (dataset_has_parts(path)) return dataset_map_parts(dataset, array, path, tensor);
+    const char *name;
+    char *file = dataset_path(path, &name);
+    if (!file) return error_memory(&dataset->context->error, "ls_dataset_create");
+    ls_status status = dataset_map(dataset, array, file, name, tensor);
+    free(file);
+    return status;
+}
+
+/* Samples of archives are told apart by their names. */
+static ls_status check_keys(ls_dataset *dataset, const DataArray *array) {
+    for (const DataArray *other = dataset->arrays; other < array; other++)
+        if (other->keys && array->keys && other->keys != array->keys)
+            return error_set(&dataset->context->error, LS_ERROR_FILE,
+                             "ls_dataset_create: the samples of arrays `%s` and `%s` have other "
+                             "names in their archives, or another order",
+                             other->name, array->name);
+    return LS_OK;
+}
+
 static ls_status take_array(ls_dataset *dataset, const ls_dataset_array *given, size_t number) {
     static const char call[] = "ls_dataset_create";
     Error *error = &dataset->context->error;
@@ -47,8 +74,7 @@ static ls_status take_array(ls_dataset *dataset, const ls_dataset_array *given, 
     const ls_tensor *tensor = given->path ? &mapped : &given->tensor;
     DataArray *array = &dataset->arrays[number];
     if (given->path && given->name) {
-        ls_status status = (dataset_is_pattern(given->path) ? dataset_map_parts : dataset_map)(
-            dataset, array, given->path, &mapped);
+        ls_status status = map_array(dataset, array, given->path, &mapped);
         if (status != LS_OK) return status;
     }
     if (!given->name || (!tensor->shape && tensor->rank > 0))
@@ -91,7 +117,7 @@ static ls_status take_array(ls_dataset *dataset, const ls_dataset_array *given, 
     bool on_device = given->on_device && !given->path;
     array->host = on_device ? NULL : tensor->data;
     if (on_device) array->device = tensor->data;
-    return LS_OK;
+    return check_keys(dataset, array);
 }
 
 static void read_part(const DataArray *part, size_t at, size_t bytes, void *argument) {
@@ -107,7 +133,7 @@ void dataset_read(const DataArray *array, void *to, size_t at, size_t bytes) {
         return;
     }
     if (bytes) memcpy(to, array->host + at, bytes);
-    if (array->file) file_convert(array->type, array->swapped, to, bytes);
+    if (array->mapped) file_convert(array->type, array->swapped, to, bytes);
 }
 
 /* ---- loading ---- */
@@ -249,7 +275,7 @@ static ls_status load(ls_dataset *dataset, const ls_dataset_options *options, ui
 
 /* What the device reads where it lies: as it is there. */
 static bool lies_well(const ls_dataset *dataset, const DataArray *array) {
-    bool converted = array->file && (array->swapped || array->type == LS_BOOL);
+    bool converted = array->mapped && (array->swapped || array->type == LS_BOOL);
     return dataset->context->device->reads_host && !converted && !array->parts &&
            (uintptr_t)array->host % DENSE_ALIGNMENT == 0;
 }
@@ -335,7 +361,7 @@ ls_status ls_dataset_create(ls_context *context, const ls_dataset_array *arrays,
 /* ---- use ---- */
 
 bool dataset_in_place(const DataArray *array) {
-    return (array->file || array->parts) && (!array->device || array->device == array->host);
+    return (array->mapped || array->parts) && (!array->device || array->device == array->host);
 }
 
 int64_t ls_dataset_samples(const ls_dataset *dataset) {

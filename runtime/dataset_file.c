@@ -10,17 +10,21 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* "x.safetensors:NAME": the path's own part, and the name behind it or NULL. */
-static char *split_path(const char *path, const char **name) {
-    static const char end[] = ".safetensors:";
-    const char *colon = strstr(path, end);
-    size_t size = strlen(path);
+static bool ends_in(const char *path, const char *end) {
+    const size_t size = strlen(path), length = strlen(end);
+    return size >= length && strcmp(path + size - length, end) == 0;
+}
+
+char *dataset_path(const char *path, const char **name) {
+    static const char *const ends[] = {".safetensors:", ".jsonl:", ".tar:", ".tar/"};
     *name = NULL;
-    if (colon) {
-        size = (size_t)(colon - path) + sizeof end - 2;
-        *name = path + size + 1;
+    for (size_t i = 0; i < COUNT(ends); i++) {
+        const char *found = strstr(path, ends[i]);
+        if (!found) continue;
+        *name = found + strlen(ends[i]);
+        return text_copy(path, (size_t)(*name - 1 - path));
     }
-    return text_copy(path, size);
+    return text_copy(path, strlen(path));
 }
 
 static const ls_file_array *choose(const ls_file *file, const char *name) {
@@ -30,16 +34,17 @@ static const ls_file_array *choose(const ls_file *file, const char *name) {
     return NULL;
 }
 
-static ls_status take(Error *error, const char *path, const char *name, DataArray *array,
-                      ls_tensor *tensor) {
+ls_status dataset_take(ls_dataset *dataset, DataArray *array, const ls_file *file, const char *name,
+                       const char *map, bool sample, ls_tensor *tensor) {
     static const char call[] = "ls_dataset_create";
-    const ls_file_array *found = choose(array->file, name);
+    Error *error = &dataset->context->error;
+    const char *path = file->path;
+    const ls_file_array *found = choose(file, name);
     if (!found && name)
-        return error_set(error, LS_ERROR_FILE, "%s: %.*s has no tensor '%s'", call,
-                         (int)(strlen(path) - strlen(name) - 1), path, name);
+        return error_set(error, LS_ERROR_FILE, "%s: %s has no tensor '%s'", call, path, name);
     if (!found)
         return error_set(error, LS_ERROR_FILE, "%s: %s has %zu tensors; say which, as in %s:NAME",
-                         call, path, ls_file_count(array->file), path);
+                         call, path, ls_file_count(file), path);
     if (found->type == LS_TYPE_COUNT)
         return error_set(error, LS_ERROR_FILE,
                          "%s: %s is of type %.40s, which Lockstep does not know", call, path,
@@ -49,30 +54,50 @@ static ls_status take(Error *error, const char *path, const char *name, DataArra
                          "%s: %s has its first axis fastest (Fortran order), so its samples are "
                          "scattered; write it once more in C order (numpy.ascontiguousarray)",
                          call, path);
-    const void *map;
-    if (ls_file_map(array->file, &map) != LS_OK)
-        return error_set(error, LS_ERROR_FILE, "%s: %s", call, ls_error_message(NULL));
+    if (found->rank + sample > LS_RANK_MAX)
+        return error_set(error, LS_ERROR_FILE, "%s: %s has too many axes for a sample", call, path);
     union { /* the tensor is only read */
         const char *mapped;
         void *data;
-    } where = {.mapped = (const char *)map + found->offset};
+    } where = {.mapped = map + found->offset};
+    array->mapped = true;
     array->swapped = found->swapped && ls_type_size(found->type) > 1;
-    *tensor = (ls_tensor){
-        .data = where.data, .type = found->type, .rank = found->rank, .shape = found->shape};
+    array->shape[0] = 1;
+    memcpy(array->shape + sample, found->shape, found->rank * sizeof *found->shape);
+    *tensor = (ls_tensor){.data = where.data,
+                          .type = found->type,
+                          .rank = found->rank + sample,
+                          .shape = array->shape};
     return LS_OK;
 }
 
-ls_status dataset_map(ls_dataset *dataset, DataArray *array, const char *path, ls_tensor *tensor) {
+/* The tokens of a file of lines of JSON. */
+static ls_status read_lines(DataArray *array, const char *path, const char *name,
+                            ls_tensor *tensor) {
+    int32_t *tokens;
+    size_t count;
+    ls_status status = file_read_tokens(path, name ? name : "tokens", &tokens, &count);
+    if (status != LS_OK) return status;
+    array->decoded = tokens;
+    array->shape[0] = (int64_t)count;
+    *tensor = (ls_tensor){.data = tokens, .type = LS_I32, .rank = 1, .shape = array->shape};
+    return LS_OK;
+}
+
+ls_status dataset_map(ls_dataset *dataset, DataArray *array, const char *path, const char *name,
+                      ls_tensor *tensor) {
     static const char call[] = "ls_dataset_create";
     Error *error = &dataset->context->error;
-    const char *name;
-    char *file = split_path(path, &name);
-    if (!file) return error_memory(error, call);
-    ls_status status = ls_file_open(file, LS_FILE_BY_NAME, &array->file);
-    free(file);
+    const void *map;
+    const bool lines = ends_in(path, ".jsonl");
+    ls_status status = lines ? read_lines(array, path, name, tensor)
+                             : ls_file_open(path, LS_FILE_BY_NAME, &array->file);
+    if (status == LS_OK && !lines) status = ls_file_map(array->file, &map);
     if (status == LS_ERROR_MEMORY) return error_memory(error, call);
     if (status != LS_OK) return error_set(error, status, "%s: %s", call, ls_error_message(NULL));
-    return take(error, path, name, array, tensor);
+    if (lines) return LS_OK;
+    file_keep_map(array->file);
+    return dataset_take(dataset, array, array->file, name, map, false, tensor);
 }
 
 /* ---- hints ---- */
@@ -86,7 +111,7 @@ static void advise_part(const DataArray *part, size_t at, size_t bytes, void *ar
 static void advise(const DataArray *array, size_t from, size_t to, int advice) {
     if (array->parts) dataset_each_part(array, from, to, advise_part, &advice);
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    if (!array->file || to <= from) return;
+    if (!array->mapped || to <= from) return;
     uintptr_t first = (uintptr_t)array->host + from, end = (uintptr_t)array->host + to;
     first = first / page * page;
     madvise((void *)first, end - first, advice);

@@ -53,8 +53,8 @@ static ls_status open_regular(ls_file *file) {
 
 ls_status file_read_at(const ls_file *file, void *data, size_t size, uint64_t offset) {
     for (size_t done = 0; done < size;) {
-        ssize_t got =
-            pread(file->descriptor, (char *)data + done, size - done, (off_t)(offset + done));
+        ssize_t got = pread(file->descriptor, (char *)data + done, size - done,
+                            (off_t)(file->begin + offset + done));
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return failed("read", file->path);
         if (got == 0)
@@ -77,13 +77,34 @@ static const char *way_to_convert(const char *path) {
     } kinds[] = {
         {".tfrecord", "; a TFRecord's examples are read by TensorFlow: numpy.save(\"x.npy\", "
                       "numpy.stack(...)) of what tf.data.TFRecordDataset gives"},
-        {".jsonl", "; of tokens in lines of JSON: numpy.save(\"x.npy\", numpy.concatenate([json."
-                   "loads(line)[\"tokens\"] for line in file]).astype(\"int32\"))"},
-        {".tar", "; unpack it, tar -xf, and give the pattern of the names, \"shard/*.npy\""},
+        {".jsonl", "; a data set reads its tokens: ls_dataset_create"},
+        {".tar", "; a data set reads the .npy files in it: ls_dataset_create"},
+        {".tar.gz", "; gunzip it: a data set reads the .npy files in a .tar"},
     };
     for (size_t i = 0; i < COUNT(kinds); i++)
         if (ends_in(path, kinds[i].end)) return kinds[i].way;
     return "";
+}
+
+ls_status file_open_any(const char *path, ls_file **file) {
+    ls_file *made = calloc(1, sizeof *made);
+    *file = NULL;
+    if (!made) return error_memory(NULL, "ls_file_open");
+    made->descriptor = -1;
+    made->path = text_copy(path, strlen(path));
+    ls_status status = made->path ? open_regular(made) : error_memory(NULL, "ls_file_open");
+    if (status == LS_OK)
+        *file = made;
+    else
+        ls_file_close(made);
+    return status;
+}
+
+void file_keep_map(ls_file *file) {
+    if (file->map && file->descriptor >= 0) {
+        close(file->descriptor);
+        file->descriptor = -1;
+    }
 }
 
 ls_status ls_file_open(const char *path, ls_file_format format, ls_file **file) {
@@ -99,22 +120,16 @@ ls_status ls_file_open(const char *path, ls_file_format format, ls_file **file) 
         return error_set(NULL, LS_ERROR_FILE,
                          "cannot read %s: its name ends neither in .npy nor in .safetensors%s",
                          path, way_to_convert(path));
-    ls_file *made = calloc(1, sizeof *made);
-    if (!made) return error_memory(NULL, call);
-    made->descriptor = -1;
-    made->path = text_copy(path, strlen(path));
-    ls_status status = made->path ? open_regular(made) : error_memory(NULL, call);
+    ls_status status = file_open_any(path, file);
     if (status == LS_OK)
-        status = format == LS_FILE_NPY ? file_read_npy(made) : file_read_safetensors(made);
-    if (status == LS_OK)
-        *file = made;
-    else
-        ls_file_close(made);
+        status = format == LS_FILE_NPY ? file_read_npy(*file) : file_read_safetensors(*file);
+    if (status == LS_OK) return LS_OK;
+    ls_file_close(*file);
+    *file = NULL;
     return status;
 }
 
-void ls_file_close(ls_file *file) {
-    if (!file) return;
+void file_free_arrays(ls_file *file) {
     for (size_t i = 0; i < file->count; i++) {
         union { /* they are ours; the reader's are const */
             const char *read;
@@ -123,9 +138,14 @@ void ls_file_close(ls_file *file) {
         free(name.made);
         free(type.made);
     }
+    free(file->arrays);
+}
+
+void ls_file_close(ls_file *file) {
+    if (!file) return;
+    file_free_arrays(file);
     if (file->map) munmap(file->map, (size_t)file->size);
     if (file->descriptor >= 0) close(file->descriptor);
-    free(file->arrays);
     free(file->path);
     free(file);
 }

@@ -934,13 +934,16 @@ typedef struct DataArray {
     uint32_t rank;
     int64_t shape[LS_RANK_MAX];
     size_t row_bytes, bytes;
-    const char *host; /* where it lies; NULL: on the device only */
-    char *device;     /* what steps read; NULL: it is not resident */
-    bool owned;       /* `device` is ours */
-    struct ls_file *file;
-    bool swapped;            /* big-endian, as `host` has it */
-    struct DataArray *parts; /* in many files: of each its type, file, host and bytes */
-    size_t part_count;
+    const char *host;        /* where it lies; NULL: on the device only */
+    char *device;            /* what steps read; NULL: it is not resident */
+    bool owned;              /* `device` is ours */
+    struct ls_file *file;    /* which closing it closes */
+    bool mapped, swapped;    /* `host` lies in the map of a file; big-endian */
+    void *decoded;           /* `host`, where it was made from text */
+    size_t begin;            /* of a part: its first byte in the whole */
+    uint64_t keys;           /* a hash of the samples' names; 0: they have none */
+    struct DataArray *parts; /* in many files: of each its type, host, bytes and the like */
+    size_t part_count, part_capacity;
 } DataArray;
 struct ls_dataset {
     ls_context *context;
@@ -955,11 +958,20 @@ void dataset_read(const DataArray *array, void *to, size_t at, size_t bytes);
 bool dataset_in_place(const DataArray *array);
 /* Says that this row of a file is read soon. */
 void dataset_announce(const DataArray *array, int64_t row);
-/* dataset_file.c: the array that `path` names becomes a mapped one of the host's. */
-ls_status dataset_map(ls_dataset *dataset, DataArray *array, const char *path, ls_tensor *tensor);
-/* dataset_parts.c: whether a path is a pattern that names files; the arrays of all of them become
- * one, on the host; and what `use` does with each part of the bytes from `from` to `to`. */
-bool dataset_is_pattern(const char *path);
+/* dataset_file.c: the array that `path`, or of several in it `name`, names becomes one of the
+ * host's, mapped, or made from text. */
+ls_status dataset_map(ls_dataset *dataset, DataArray *array, const char *path, const char *name,
+                      ls_tensor *tensor);
+/* What a file that is open, with its header read, has under `name` (NULL: its only array), where
+ * its first byte lies at `map`. As one sample: the array has no axis that counts them. */
+ls_status dataset_take(ls_dataset *dataset, DataArray *array, const struct ls_file *file,
+                       const char *name, const char *map, bool sample, ls_tensor *tensor);
+/* The file's own path in one such as "x.safetensors:NAME", malloc'd, and the name or NULL. */
+char *dataset_path(const char *path, const char **name);
+/* dataset_parts.c: whether a path is a pattern that names files, or an archive; the arrays of all
+ * of them become one, on the host; and what `use` does with each part of the bytes from `from` to
+ * `to`. */
+bool dataset_has_parts(const char *path);
 ls_status dataset_map_parts(ls_dataset *dataset, DataArray *array, const char *path,
                             ls_tensor *tensor);
 typedef void DataPartUse(const DataArray *part, size_t at, size_t bytes, void *argument);

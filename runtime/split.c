@@ -1,11 +1,14 @@
 /* split.c: the samples of a data set that take part, their order, and, where the data set does not
  * fit the device, the feed that brings them.
  *
- * The order is that of std/data: place p is number p % count of epoch p / count. While the device
- * computes one batch the next is gathered: ls_split_next does that first and then hands the one
- * that is ready to the steps. */
+ * The order is that of std/data: place p is number p % count of epoch p / count. A thread of the
+ * split's own, the feed's only producer, gathers the batches that come next, as many as the feed
+ * has slots: that the disk is slow, or a page is not there, keeps nobody waiting but when it falls
+ * behind. */
 #include "runtime.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +22,12 @@ struct ls_split {
     bool in_order;
     uint32_t slots;
     ls_feed *feed; /* NULL: the data set is resident */
+    pthread_t reader;
+    bool reading;         /* the thread is there */
+    pthread_mutex_t lock; /* of `place` and `claimed`, where there is a feed */
+    uint64_t claimed;     /* the first ticket whose place is not known yet */
+    uint64_t taken, old;  /* tickets taken; those before `old` are of places before a seek */
+    void **slot;          /* the reader's: where the arrays of its batch lie */
 };
 
 static ls_status null_argument(const ls_split *split, const char *call, const char *what) {
@@ -42,8 +51,10 @@ static ls_status open_feed(ls_split *split) {
         arrays[i] = (ls_feed_array){array->name, array->type, array->rank, shape};
     }
     if (status == LS_OK)
-        status =
-            ls_feed_create(dataset->context, arrays, dataset->count, split->slots, 1, &split->feed);
+        status = ls_feed_create(dataset->context, arrays, dataset->count, split->slots,
+                                LS_FEED_FIXED | LS_FEED_THREADS, &split->feed);
+    split->slot = calloc(dataset->count, sizeof *split->slot);
+    if (status == LS_OK && !split->slot) status = error_memory(error, "ls_split_create");
     free(arrays);
     free(shapes);
     return status;
@@ -100,6 +111,7 @@ ls_status ls_split_create(ls_dataset *dataset, const ls_split_options *options, 
                        .stride = (options->ranks ? options->ranks : 1) * options->batch,
                        .in_order = options->in_order != 0,
                        .slots = options->slots};
+    pthread_mutex_init(&made->lock, NULL);
     if (!dataset->resident) status = open_feed(made);
     if (status == LS_OK)
         *split = made;
@@ -110,7 +122,13 @@ ls_status ls_split_create(ls_dataset *dataset, const ls_split_options *options, 
 
 void ls_split_destroy(ls_split *split) {
     if (!split) return;
+    if (split->reading) {
+        ls_feed_close(split->feed);
+        pthread_join(split->reader, NULL);
+    }
     ls_feed_destroy(split->feed);
+    pthread_mutex_destroy(&split->lock);
+    free(split->slot);
     free(split);
 }
 
@@ -142,24 +160,49 @@ static void announce_ahead(ls_split *split) {
     split->announced = split->place + split->stride;
 }
 
-static ls_status gather(ls_split *split) {
+/* Gathers the batch at a place, whose arrays lie in split->slot. */
+static void gather(const ls_split *split, int64_t place) {
     const ls_dataset *dataset = split->dataset;
-    void **slot = malloc(dataset->count * sizeof *slot);
-    if (!slot) return error_memory(&dataset->context->error, "ls_split_next");
-    ls_status status = ls_feed_acquire(split->feed, slot);
-    if (status == LS_OK) announce(split, split->place);
-    for (int64_t i = 0; i < split->batch && status == LS_OK; i++) {
-        size_t sample = (size_t)ls_split_sample(split, split->place + split->begin + i);
+    announce(split, place);
+    for (int64_t i = 0; i < split->batch; i++) {
+        const size_t sample = (size_t)ls_split_sample(split, place + split->begin + i);
         for (size_t k = 0; k < dataset->count; k++) {
             const DataArray *array = &dataset->arrays[k];
             const size_t bytes = array->row_bytes;
-            dataset_read(array, (char *)slot[k] + (size_t)i * bytes, sample * bytes, bytes);
+            dataset_read(array, (char *)split->slot[k] + (size_t)i * bytes, sample * bytes, bytes);
         }
     }
-    free(slot);
-    if (status == LS_OK) status = ls_feed_submit(split->feed, split->batch);
-    if (status == LS_OK) split->place += split->stride;
-    return status;
+}
+
+/* The reader: until the feed is closed. */
+static void *read_ahead(void *argument) {
+    ls_split *split = argument;
+    uint64_t ticket;
+    while (ls_feed_claim(split->feed, &ticket, split->slot) == LS_OK) {
+        pthread_mutex_lock(&split->lock);
+        const int64_t place = split->place;
+        split->place += split->stride;
+        split->claimed = ticket + 1;
+        pthread_mutex_unlock(&split->lock);
+        gather(split, place);
+        ls_feed_deliver(split->feed, ticket, split->batch);
+    }
+    return NULL;
+}
+
+/* It begins with the first batch: a seek before that has nothing to undo. */
+static ls_status start_reading(ls_split *split) {
+    Error *error = &split->dataset->context->error;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the program's threads' */
+    const int failed = pthread_create(&split->reader, NULL, read_ahead, split);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed)
+        return error_set(error, LS_ERROR_MEMORY, "ls_split_next: no thread to read with: %s",
+                         strerror(failed));
+    split->reading = true;
+    return LS_OK;
 }
 
 ls_status ls_split_next(ls_split *split) {
@@ -168,12 +211,12 @@ ls_status ls_split_next(ls_split *split) {
         announce_ahead(split);
         return LS_OK;
     }
-    ls_feed_statistics statistics;
-    ls_status status = LS_OK;
-    ls_feed_stats(split->feed, &statistics);
-    uint32_t ahead = statistics.waiting;
-    for (; ahead < 2 && status == LS_OK; ahead++) status = gather(split);
-    return status == LS_OK ? ls_feed_next(split->feed) : status;
+    ls_status status = split->reading ? LS_OK : start_reading(split);
+    do {
+        if (status == LS_OK) status = ls_feed_next(split->feed);
+        if (status == LS_OK) split->taken++;
+    } while (status == LS_OK && split->taken <= split->old);
+    return status;
 }
 
 ls_status ls_split_seek(ls_split *split, int64_t place) {
@@ -183,15 +226,11 @@ ls_status ls_split_seek(ls_split *split, int64_t place) {
         return error_set(&split->dataset->context->error, LS_ERROR_ARGUMENT,
                          "%s: places count from 0 and end at 2^62, %lld was given", call,
                          (long long)place);
-    ls_feed_statistics statistics;
-    ls_status status = LS_OK;
-    if (split->feed) {
-        ls_feed_stats(split->feed, &statistics);
-        for (; statistics.waiting > 0 && status == LS_OK; statistics.waiting--)
-            status = ls_feed_next(split->feed); /* batches of the old place */
-    }
-    if (status == LS_OK) split->place = place;
-    return status;
+    pthread_mutex_lock(&split->lock);
+    split->old = split->claimed;
+    split->place = place;
+    pthread_mutex_unlock(&split->lock);
+    return LS_OK;
 }
 
 /* ---- steps ---- */

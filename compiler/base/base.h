@@ -142,6 +142,19 @@ bool reader_integer(TextReader *r, uint64_t max, const char *what, int64_t *numb
 bool reader_end_line(TextReader *r);  /* nothing but a comment is left of it */
 bool reader_next_line(TextReader *r); /* false: that was the last */
 
+/* What libclang is given of a C header: texts that stand in for files, the header's own among them.
+ */
+typedef struct HeaderFile {
+    const char *path, *text;
+    size_t size;
+} HeaderFile;
+typedef struct CHeader {
+    const char *library, *path; /* libclang's file; the header's */
+    const char *const *arguments;
+    const HeaderFile *files;
+    size_t argument_count, file_count;
+} CHeader;
+
 /* The compiler object: one compilation of one file. */
 struct Compiler {
     Arena arena; /* lives as long as the compilation */
@@ -155,8 +168,11 @@ struct Compiler {
     bool from_library; /* the main file is the standard library's */
     void *checker;     /* of a compilation with an index: front/index.c */
     void *clang;       /* import_c.c: of the header being read */
-    bool last_kept;    /* the last diagnose() was not dropped: notes and help attach to it */
-    jmp_buf unwind;    /* set at every API entry */
+    /* Parses a C header in another process, where it may take for ever: NULL, or why it cannot be
+     * read. NULL itself: there is no such process. */
+    const char *(*try_header)(Compiler *compiler, const CHeader *header);
+    bool last_kept; /* the last diagnose() was not dropped: notes and help attach to it */
+    jmp_buf unwind; /* set at every API entry */
     ls_status failure;
     char failure_message[512];
 };

@@ -117,7 +117,7 @@ static bool choose_machine(Advise *advise, const Invocation *invocation, Measure
         if (status != LS_OK) return fail_status(failure, NULL, status);
         snprintf(target, size, "%s", ls_context_target(context));
         const bool good =
-            machine_measure(context, options->peak, measured, failure) &&
+            machine_measure(context, options->peak, RATES_MAX, measured, failure) &&
             (options->memory || machine_free(ls_context_device(context), &advise->budget, failure));
         ls_context_destroy(context);
         if (!good) return false;

@@ -6,14 +6,17 @@
 
 #include <lockstep/compiler.h>
 
+enum { RATES_MAX = 4 };
 /* What the device in hand can do. */
 typedef struct Measured {
-    ls_memory_rate rates[4];
+    ls_memory_rate rates[RATES_MAX];
     ls_machine machine; /* whose rates point here; empty: the target's datasheet */
 } Measured;
 /* Measures what is not known: how fast memory is read and copied, unless `peak` (GB/s, 0: none)
- * says it; of a CPU how many operations a second its threads have, and what a launch takes. */
-bool machine_measure(ls_context *context, double peak, Measured *measured, Failure *failure);
+ * says it, at so many sizes, the largest of RATES_MAX with 128 MiB, one less with 16; of a CPU how
+ * many operations a second its threads have, and what a launch takes. */
+bool machine_measure(ls_context *context, double peak, size_t sizes, Measured *measured,
+                     Failure *failure);
 /* The bytes of the device's memory that are free. */
 bool machine_free(const char *device, uint64_t *bytes, Failure *failure);
 

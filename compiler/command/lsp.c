@@ -2,6 +2,7 @@
  * life cycle and which function answers which method; what is answered is in lsp_*.c. */
 #include "files.h"
 #include "command.h"
+#include "advise.h"
 #include "lsp.h"
 
 #include <signal.h>
@@ -92,7 +93,7 @@ static void read_settings(Server *server, const JsonValue *settings) {
         buffer_free(&text);
     }
     double peak;
-    if (json_number_at(settings, "peak", &peak) && peak > 0) server->copy_speed = peak;
+    if (json_number_at(settings, "peak", &peak) && peak > 0) server->peak = peak;
 }
 
 static void read_client(Server *server, const JsonValue *parameters) {
@@ -365,7 +366,7 @@ static void free_list(char **list, size_t count) {
 static int run(const Invocation *invocation) {
     const Options *options = invocation->options;
     const Common *common = &invocation->common;
-    Server server = {.invocation = invocation, .copy_speed = options->peak};
+    Server server = {.invocation = invocation, .peak = options->peak};
     if (invocation->argument_count) return usage_error(invocation->command, "it takes no argument");
     for (size_t i = 0; i < common->import_paths.count; i++) {
         char *path = realpath(common->import_paths.items[i], NULL);
@@ -384,6 +385,7 @@ static int run(const Invocation *invocation) {
     free_list(server.sizes, server.size_count);
     library_close(&server);
     channel_close(&server.channel);
+    free(server.unmeasured);
     return server.shut_down ? STATUS_DONE : STATUS_INPUT;
 }
 
@@ -392,7 +394,7 @@ static const Option lsp_options[] = {
      "axis lengths for the bytes and times of code lenses, n=64M; an axis that\n"
      "has none counts as 1024"},
     {0, "peak", "GB/s", OPTION_NUMBER, offsetof(Options, peak),
-     "memory speed, to predict times from; by default that of a copy here"},
+     "memory speed, to predict times from, instead of what is measured"},
 };
 
 const Command command_lsp = {
@@ -403,7 +405,8 @@ const Command command_lsp = {
         "Speaks the Language Server Protocol 3.17: errors while typing, hover with type, axes and\n"
         "error bound, completion of names and of the standard library, definition, references,\n"
         "rename, formatting, hints of inferred types and a line above each step with its\n"
-        "launches, bytes and predicted time. An editor starts it; initializationOptions may have\n"
+        "launches, bytes, and the time on this CPU that `lockstep advise` predicts. An editor "
+        "starts it; initializationOptions may have\n"
         "{\"sizes\": {\"n\": \"16M\"}, \"peak\": 40}, as --size and --peak. Exits with 0 after\n"
         "`shutdown` and `exit`, with 1 where the input ends without.",
     .examples = "  lockstep lsp\n"

@@ -1,4 +1,4 @@
-/* lsp.h: what the files of `lockstep lsp` share. Include files.h and command.h first.
+/* lsp.h: what the files of `lockstep lsp` share. Include files.h, command.h and advise.h first.
  *
  * One thread: a message is read, answered and forgotten. Documents are analysed when they are asked
  * about, or when no message waits; what is about plans (whether kernels can be made of a step) when
@@ -89,7 +89,9 @@ typedef struct Server {
     size_t folder_count;
     char **sizes; /* of axes, for code lenses: "n=16M" */
     size_t size_count;
-    double copy_speed;           /* GB/s; 0: not measured yet */
+    double peak;                 /* GB/s of the memory; 0: to be measured */
+    Measured measured;           /* the machine of predicted times; no rates: not measured yet */
+    char *unmeasured;            /* why it cannot be */
     struct LibraryName *library; /* of lsp_complete.c, once it was asked for */
     size_t library_count;
     Encoding encoding;

@@ -1,6 +1,7 @@
 /* lsp_channel.c: messages of the base protocol: "Content-Length: N", an empty line, N bytes. */
 #include "files.h"
 #include "command.h"
+#include "advise.h"
 #include "lsp.h"
 
 #include <errno.h>

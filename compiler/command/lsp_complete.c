@@ -2,6 +2,7 @@
  * functions, types and words, and the standard library's, with the import that they need. */
 #include "files.h"
 #include "command.h"
+#include "advise.h"
 #include "lsp.h"
 
 #include <ctype.h>

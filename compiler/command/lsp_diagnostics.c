@@ -1,6 +1,7 @@
 /* lsp_diagnostics.c: what is wrong with a document, sent as it is found. */
 #include "files.h"
 #include "command.h"
+#include "advise.h"
 #include "lsp.h"
 
 #include <stdlib.h>

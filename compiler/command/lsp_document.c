@@ -1,6 +1,7 @@
 /* lsp_document.c: the texts that the client has open, and what the compiler says of them. */
 #include "files.h"
 #include "command.h"
+#include "advise.h"
 #include "lsp.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* lsp_hover.c: what is known of a name or an expression, and how a function is called. */
 #include "files.h"
 #include "command.h"
+#include "advise.h"
 #include "lsp.h"
 
 #include <stdlib.h>

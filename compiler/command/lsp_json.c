@@ -1,6 +1,7 @@
 /* lsp_json.c: JSON as a tree: a request's members come in any order, and most are not wanted. */
 #include "files.h"
 #include "command.h"
+#include "advise.h"
 #include "lsp.h"
 
 #include <stdlib.h>

@@ -2,6 +2,7 @@
  * step), and the one layout. */
 #include "files.h"
 #include "command.h"
+#include "advise.h"
 #include "lsp.h"
 
 #include <stdlib.h>
@@ -101,22 +102,55 @@ void answer_lens(Server *server, const JsonValue *parameters, Reply *reply) {
     file_lines_close(&files);
 }
 
-/* GB/s, reads and writes counted, of the fastest of a few copies. */
-static double copy_speed(void) {
-    enum { BYTES = 32 << 20, COPIES = 4 };
-    char *from = memory(BYTES), *to = memory(BYTES);
-    double best = 0;
-    memset(from, 1, BYTES);
-    for (int i = 0; i < COPIES; i++) {
-        from[i] = (char)i; /* so that no copy is left out */
-        const double began = seconds();
-        memcpy(to, from, BYTES);
-        const double time = seconds() - began;
-        if (to[i] == (char)i && time > 0 && 2.0 * BYTES / time > best) best = 2.0 * BYTES / time;
+/* What this machine can do, measured when a time is first asked for, as `advise` measures it, but
+ * not at the largest size, since the editor waits; false, with server->unmeasured: it cannot be. */
+static bool measure_machine(Server *server) {
+    Failure failure = {0};
+    ls_context *context;
+    if (server->measured.machine.rate_count) return true;
+    if (server->unmeasured) return false;
+    ls_status status = ls_context_create("cpu", NULL, &context);
+    const bool good = status == LS_OK ? machine_measure(context, server->peak, RATES_MAX - 1,
+                                                        &server->measured, &failure)
+                                      : fail_status(&failure, NULL, status);
+    if (status == LS_OK) ls_context_destroy(context);
+    if (!good) {
+        server->measured.machine.rate_count = 0;
+        server->unmeasured = copy_text(failure.text, strcspn(failure.text, "\n"));
     }
-    free(from);
-    free(to);
-    return best * 1e-9;
+    return good;
+}
+
+/* The name of what binds most of a step's time. */
+static const char *limit_of(const ls_advice *advice) {
+    const ls_advice_kernel *most = advice->kernels;
+    for (size_t i = 1; i < advice->kernel_count; i++)
+        if (advice->kernels[i].time_s > most->time_s) most = &advice->kernels[i];
+    return advice->kernel_count ? most->limit : "launch";
+}
+
+/* The predicted time, by the model of `advise`, and what binds it. */
+static void describe_time(Server *server, ls_compilation *c, size_t step, const StringList *sizes,
+                          double moved, Buffer *title) {
+    char time[32], size[32];
+    ls_advice advice;
+    if (!measure_machine(server)) {
+        buffer_printf(title, " · no time: %s", server->unmeasured);
+        return;
+    }
+    const ls_advise_options options = {.target = "cpu",
+                                       .sizes = sizes->items,
+                                       .size_count = sizes->count,
+                                       .plan_only = 1,
+                                       .machine = server->measured.machine};
+    if (ls_compilation_advise(c, step, &options, &advice) != LS_OK) {
+        buffer_printf(title, " · no time: %s", ls_compilation_message(c));
+        return;
+    }
+    time_describe(advice.time_s, time, sizeof time);
+    size_describe((uint64_t)moved, size, sizeof size);
+    buffer_printf(title, " · %s (%s) for %s at %.3g GB/s", time, limit_of(&advice), size,
+                  advice.memory_gb_s);
 }
 
 /* The length of an axis in a report's "sizes"; of a list the sum over its tensors. */
@@ -196,12 +230,11 @@ static StringList sizes_of(const Server *server, const ls_image *image) {
     return used;
 }
 
-static void describe_step(Server *server, const ls_image *image, const JsonValue *step,
-                          Buffer *title) {
+static void describe_step(Server *server, ls_compilation *c, size_t number, const ls_image *image,
+                          const StringList *given, const JsonValue *step, Buffer *title) {
     double launches = 0, moved = 0;
     const char *axes = NULL;
     Buffer names = {0};
-    char time[32], size[32];
     const JsonValue *sizes = json_member(step, "sizes");
     json_number_at(step, "launches", &launches);
     json_number_at(step, "bytes_moved", &moved);
@@ -211,10 +244,7 @@ static void describe_step(Server *server, const ls_image *image, const JsonValue
         buffer_printf(title, " · %.3g bytes per element of %s", moved / elements, axes);
     else
         buffer_printf(title, " · %.0f bytes", moved);
-    if (server->copy_speed <= 0) server->copy_speed = copy_speed();
-    time_describe(moved / (server->copy_speed * 1e9), time, sizeof time);
-    size_describe((uint64_t)moved, size, sizeof size);
-    buffer_printf(title, " · %s for %s at %.3g GB/s", time, size, server->copy_speed);
+    describe_time(server, c, number, given, moved, title);
     for (const JsonValue *s = sizes ? sizes->first : NULL; s; s = s->next)
         buffer_printf(title, "%s%s=%s", s == sizes->first ? ", " : " ", s->key,
                       s->kind ? "..." : s->text);
@@ -246,7 +276,7 @@ static bool explain_step(Server *server, Document *document, const char *name, B
         JsonValue *tree = json_tree(text, strlen(text), &problem);
         const JsonValue *steps = json_member(tree, "steps");
         good = steps && steps->first;
-        if (good) describe_step(server, image, steps->first, title);
+        if (good) describe_step(server, c, step, image, &sizes, steps->first, title);
         json_tree_free(tree);
     }
     for (size_t i = 0; i < sizes.count; i++) free((char *)(uintptr_t)sizes.items[i]);

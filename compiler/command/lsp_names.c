@@ -2,6 +2,7 @@
  * workspace, and what a document defines. */
 #include "files.h"
 #include "command.h"
+#include "advise.h"
 #include "lsp.h"
 
 #include <dirent.h>

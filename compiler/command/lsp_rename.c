@@ -4,6 +4,7 @@
  * mention must mean what it meant before. */
 #include "files.h"
 #include "command.h"
+#include "advise.h"
 #include "lsp.h"
 
 #include <ctype.h>

@@ -4,6 +4,7 @@
  * UTF-8; the compiler's places are bytes, its diagnostics' columns characters. */
 #include "files.h"
 #include "command.h"
+#include "advise.h"
 #include "lsp.h"
 
 #include <ctype.h>

@@ -33,7 +33,14 @@ static void *open_library(Compiler *compiler) {
     return NULL;
 }
 
-const char *clang_load(Compiler *compiler, Clang *clang) {
+/* The file that a function is from. */
+static const char *file_of_function(Compiler *compiler, const void *function) {
+    Dl_info from;
+    const bool found = dladdr(function, &from) != 0 && from.dli_fname && *from.dli_fname;
+    return found ? arena_printf(&compiler->arena, "%s", from.dli_fname) : NULL;
+}
+
+const char *clang_load(Compiler *compiler, ClangUnit *u) {
     void *library = open_library(compiler);
     if (!library) {
         const char *wish = environment_value(VARIABLE_LOCKSTEP_LIBCLANG), *reason = dlerror();
@@ -53,7 +60,8 @@ const char *clang_load(Compiler *compiler, Clang *clang) {
         void *function = dlsym(library, functions[i].name);
         if (!function)
             return arena_printf(&compiler->arena, "the one found has no %s", functions[i].name);
-        memcpy((char *)clang + functions[i].offset, &function, sizeof function);
+        memcpy((char *)&u->clang + functions[i].offset, &function, sizeof function);
+        u->library = file_of_function(compiler, function);
     }
     return NULL; /* never closed: libclang keeps threads and tables of its own */
 }

@@ -121,19 +121,21 @@ typedef struct Clang {
  * ends; `children` are those of the last cursor that was visited. */
 typedef struct ClangUnit {
     Clang clang;
+    const char *library; /* its file; NULL: not known */
     CXIndex index;
     CXUnit unit;
     CXCursor *children;
     size_t child_count, child_capacity;
     void **files;
     size_t file_count, file_capacity;
+    struct CRecord *records; /* that functions use, in the compiler's arena */
     Range *unset; /* where a local is read that may never have been set, in the compiler's arena */
     size_t unset_count, unset_capacity;
     bool out_of_memory;
 } ClangUnit;
 
 /* clang.c. NULL when a libclang was found, else why not. */
-const char *clang_load(Compiler *compiler, Clang *clang);
+const char *clang_load(Compiler *compiler, ClangUnit *u);
 CXCursor *clang_children(Checker *c, ClangUnit *u, CXCursor cursor, size_t *count);
 /* Tells the compiler which files the unit was read from. */
 void clang_list_files(Checker *c, ClangUnit *u);
@@ -145,13 +147,30 @@ Range clang_place(Checker *c, ClangUnit *u, CXSourceLocation location);
  * (import_c_function.c), structs and unions (import_c_record.c), the text (import_c_text.c) ---- */
 
 enum { C_DEPTH_MAX = 400, C_CALLS_MAX = 64, PROBLEMS_MAX = 16 };
-enum { C_ARRAY_BYTES_MAX = 4096 }; /* of a local array: each thread has its own */
+enum { C_ARRAY_BYTES_MAX = 4096 };    /* of a local array: each thread has its own */
+enum { C_LOCAL_BYTES_MAX = 1 << 16 }; /* of those whose elements are looked at */
 
 /* What a name of the function's text becomes. */
 typedef struct Word {
     const char *name, *text;
     struct Word *next;
 } Word;
+
+/* A struct or union of the header: what functions that use it call, and the words of its text. */
+typedef struct CRecord {
+    CXCursor definition;
+    int number; /* among the functions */
+    const char *name;
+    const Word *words;
+    struct CRecord *next;
+} CRecord;
+
+/* A local array, struct or union of the function: its bytes among those of all. */
+typedef struct CLocal {
+    CXCursor variable;
+    size_t begin, bytes;
+    struct CLocal *next;
+} CLocal;
 
 typedef struct Walk {
     Checker *c;
@@ -163,10 +182,13 @@ typedef struct Walk {
     size_t call_count, call_capacity;
     CXCursor *constants; /* of the header, that it uses */
     size_t constant_count, constant_capacity;
+    CLocal *locals;
+    size_t local_bytes;
     const char **parameter_types,
         *result_type;  /* of structs and unions; NULL: numbers have their own */
     const char *inner; /* why steps cannot call it, though other functions can; NULL: they can */
     uint32_t depth;
+    bool too_deep;
 } Walk;
 
 /* import_c_function.c. Problems are the function's; the functions that tell one give false. Types:
@@ -179,6 +201,9 @@ const char *c_describe_type(Walk *w, CXCursor cursor);
 Type c_compute_type(Walk *w, CXType type);
 bool c_is_number(Walk *w, CXType type);
 bool c_is_array(Walk *w, CXType type, long long *bytes);
+/* What an array is of, without its axes, whose lengths are added as `[2][3]`; of another type the
+ * type itself. */
+CXType c_element_type(Walk *w, CXType type, Text *lengths);
 bool c_add_word(Walk *w, CXCursor at, const char *name, const char *text);
 bool c_keep_call(Walk *w, int number);
 
@@ -186,6 +211,9 @@ bool c_keep_call(Walk *w, int number);
  * then has a definition among the functions that the walk's own calls; and its name there. */
 const char *c_record(Walk *w, CXCursor at, CXType type);
 bool c_is_record(Walk *w, CXType type);
+
+/* import_c_unset.c: whether no element or member of a local is read before it is set. */
+bool c_check_elements(Walk *w, CXCursor body);
 
 /* import_c_text.c: a function's definition, NULL after a problem. */
 const char *c_definition(Walk *w, const CFunction *function, const char *const *names);

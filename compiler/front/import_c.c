@@ -17,6 +17,7 @@
 typedef struct Inputs {
     struct CXUnsavedFile *files;
     size_t count, capacity;
+    Range import;
     const char **arguments;
     size_t argument_count, argument_capacity;
 } Inputs;
@@ -65,16 +66,35 @@ static Inputs collect_inputs(Checker *c, const Unit *unit) {
     return in;
 }
 
+/* In another process first: a header may take for ever. */
+static const char *try_c(Checker *c, const ClangUnit *u, const char *path, const Inputs *in) {
+    if (!c->compiler->try_header || !u->library) return NULL;
+    HeaderFile *files = arena_alloc(c->arena, in->count * sizeof *files);
+    for (size_t i = 0; i < in->count; i++)
+        files[i] = (HeaderFile){in->files[i].path, in->files[i].text, in->files[i].size};
+    const CHeader header = {.library = u->library,
+                            .path = path,
+                            .arguments = in->arguments,
+                            .files = files,
+                            .argument_count = in->argument_count,
+                            .file_count = in->count};
+    return c->compiler->try_header(c->compiler, &header);
+}
+
+/* False after a diagnostic. */
 static bool parse_c(Checker *c, ClangUnit *u, const char *path, const Inputs *in) {
     if (u->unit) u->clang.clang_disposeTranslationUnit(u->unit);
     u->unit = NULL;
-    int failed = u->clang.clang_parseTranslationUnit2(
-        u->index, path, in->arguments, (int)in->argument_count, in->files, (unsigned)in->count,
-        UNIT_DETAILED_PREPROCESSING, &u->unit);
-    if (failed || !u->unit)
-        compiler_fail(c->compiler, LS_ERROR_TOOLCHAIN, "libclang gave up on %s (its error %d)",
-                      path, failed);
-    return true;
+    const char *reason = try_c(c, u, path, in);
+    if (!reason) {
+        int failed = u->clang.clang_parseTranslationUnit2(
+            u->index, path, in->arguments, (int)in->argument_count, in->files, (unsigned)in->count,
+            UNIT_DETAILED_PREPROCESSING, &u->unit);
+        if (!failed && u->unit) return true;
+        reason = arena_printf(c->arena, "libclang gave up on it (its error %d)", failed);
+    }
+    complain(c, ERROR_C_READ, in->import, c->c_unit->path, reason);
+    return false;
 }
 
 /* The place where a variable is read that has no value, or not on every path. */
@@ -184,7 +204,7 @@ static void add_macros(Checker *c, ClangUnit *u, Unit *unit, Inputs *in, const M
     for (size_t i = 0; i < count; i++)
         text_printf(&text, "__auto_type %s%zu = (%s);\n", stem, i, macros[i].name);
     add_file(c, in, path, text.data, text.size);
-    parse_c(c, u, path, in); /* most of its errors are macros that are no numbers */
+    if (!parse_c(c, u, path, in)) return; /* most of its errors are macros that are no numbers */
     size_t children;
     CXCursor top = u->clang.clang_getTranslationUnitCursor(u->unit);
     CXCursor *list = clang_children(c, u, top, &children);
@@ -199,14 +219,14 @@ static void add_macros(Checker *c, ClangUnit *u, Unit *unit, Inputs *in, const M
 
 static void read_header(Checker *c, ClangUnit *u, Unit *unit, Range import) {
     Inputs in = collect_inputs(c, unit);
+    in.import = import;
     u->index = u->clang.clang_createIndex(0, 0);
     if (!u->index) compiler_fail(c->compiler, LS_ERROR_MEMORY, "libclang cannot begin to read");
-    parse_c(c, u, unit->path, &in);
+    unit->incomplete = !parse_c(c, u, unit->path, &in);
+    if (unit->incomplete) return;
     clang_list_files(c, u);
-    if (!report_errors(c, u, import)) {
-        unit->incomplete = true;
-        return;
-    }
+    unit->incomplete = !report_errors(c, u, import);
+    if (unit->incomplete) return;
     Macro *macros = NULL;
     size_t macro_count = 0, macro_capacity = 0, count;
     CXCursor top = u->clang.clang_getTranslationUnitCursor(u->unit);
@@ -248,7 +268,7 @@ void import_c_read(Checker *c, Unit *unit, Range import) {
     Compiler *compiler = c->compiler;
     ClangUnit *u = compiler->clang = calloc(1, sizeof *u);
     if (!u) compiler_fail(compiler, LS_ERROR_MEMORY, "out of memory for a C header");
-    const char *reason = clang_load(compiler, &u->clang);
+    const char *reason = clang_load(compiler, u);
     if (reason) {
         unit->incomplete = true;
         if (complain(c, ERROR_C_LIBRARY, import, reason))

@@ -34,6 +34,16 @@ bool c_is_number(Walk *w, CXType type) {
            kind == C_USHORT || kind == C_CHAR_S || kind == C_SCHAR || kind == C_SHORT;
 }
 
+CXType c_element_type(Walk *w, CXType type, Text *lengths) {
+    const Clang *clang = &w->u->clang;
+    for (;;) {
+        const CXType array = clang->clang_getCanonicalType(type);
+        if (array.kind != C_ARRAY) return type;
+        if (lengths) text_printf(lengths, "[%lld]", clang->clang_getNumElements(array));
+        type = clang->clang_getArrayElementType(array);
+    }
+}
+
 /* ---- problems ---- */
 
 /* The first one is the function's, up to PROBLEMS_MAX others stand behind it. Always false. */
@@ -184,7 +194,10 @@ static bool walk_children(Walk *w, CXCursor cursor, size_t first) {
     size_t count;
     CXCursor *children = clang_children(w->c, w->u, cursor, &count);
     bool good = true;
-    if (++w->depth > C_DEPTH_MAX) good = c_problem(w, cursor, "it is nested too deeply");
+    if (++w->depth > C_DEPTH_MAX) {
+        good = c_problem(w, cursor, "it is nested too deeply");
+        w->too_deep = true;
+    }
     for (size_t i = first; i < count && w->depth <= C_DEPTH_MAX; i++)
         good = walk(w, children[i]) && good;
     w->depth--;
@@ -206,34 +219,25 @@ static bool walk_list(Walk *w, CXCursor list) {
 /* An array of numbers, structs or unions, of any number of axes; gives how large it is in bytes. */
 bool c_is_array(Walk *w, CXType type, long long *bytes) {
     const Clang *clang = &w->u->clang;
-    CXType inner = clang->clang_getCanonicalType(type);
-    *bytes = clang->clang_Type_getSizeOf(inner);
-    if (inner.kind != C_ARRAY) return false;
-    while (inner.kind == C_ARRAY)
-        inner = clang->clang_getCanonicalType(clang->clang_getArrayElementType(inner));
-    return c_is_number(w, inner) || inner.kind == C_RECORD;
+    const CXType element = c_element_type(w, type, NULL);
+    *bytes = clang->clang_Type_getSizeOf(type);
+    return clang->clang_getCanonicalType(type).kind == C_ARRAY &&
+           (c_is_number(w, element) || c_is_record(w, element));
 }
 
 /* Whether it is of a type that kernels can hold, whose words are known then. Without a problem
  * where it is not. */
 static bool can_hold(Walk *w, CXCursor at, CXType type) {
-    const Clang *clang = &w->u->clang;
-    CXType inner = clang->clang_getCanonicalType(type);
-    while (inner.kind == C_ARRAY) {
-        type = clang->clang_getArrayElementType(inner);
-        inner = clang->clang_getCanonicalType(type);
-    }
-    return c_is_number(w, inner) || (inner.kind == C_RECORD && c_record(w, at, type));
+    const CXType element = c_element_type(w, type, NULL);
+    return c_is_number(w, element) || (c_is_record(w, element) && c_record(w, at, element));
 }
 
 /* Whether it can only be read: the type, or that of an array's elements. */
 static bool is_read_only(Walk *w, CXType type) {
     const Clang *clang = &w->u->clang;
-    CXType inner = clang->clang_getCanonicalType(type);
-    bool constant = clang->clang_isConstQualifiedType(inner);
-    for (; inner.kind == C_ARRAY && !constant; inner = clang->clang_getArrayElementType(inner))
-        constant = clang->clang_isConstQualifiedType(clang->clang_getArrayElementType(inner));
-    return constant;
+    const CXType whole = clang->clang_getCanonicalType(type); /* its qualifiers are outside */
+    const CXType element = clang->clang_getCanonicalType(c_element_type(w, type, NULL));
+    return clang->clang_isConstQualifiedType(whole) || clang->clang_isConstQualifiedType(element);
 }
 
 /* A `static const` number or table of the header, which becomes a local of the function. */
@@ -345,6 +349,14 @@ static bool walk_subscript(Walk *w, CXCursor cursor) {
     return walk(w, parts[1]) && good;
 }
 
+static void keep_bytes(Walk *w, CXCursor variable, size_t bytes) {
+    if (bytes > C_ARRAY_BYTES_MAX || w->local_bytes + bytes > C_LOCAL_BYTES_MAX) return;
+    CLocal *local = arena_alloc(w->c->arena, sizeof *local);
+    *local = (CLocal){variable, w->local_bytes, bytes, w->locals};
+    w->locals = local;
+    w->local_bytes += bytes;
+}
+
 static bool walk_variable(Walk *w, CXCursor variable) {
     if (variable.kind != CURSOR_VARIABLE)
         return c_problem(w, variable, "it declares something else than variables");
@@ -369,6 +381,7 @@ static bool walk_variable(Walk *w, CXCursor variable) {
                          "its variable `%s` has %lld bytes, and each thread of a kernel "
                          "would have one: at most %d",
                          name, bytes, C_ARRAY_BYTES_MAX));
+    if (bytes && !table) keep_bytes(w, variable, (size_t)bytes);
     return can_hold(w, variable, type) && add_local(w, variable) && walk_children(w, variable, 0);
 }
 
@@ -576,7 +589,10 @@ CSymbol *c_function(Checker *c, ClangUnit *u, CXCursor cursor) {
         bool good = read_signature(&w, &function, &names);
         CXCursor *children = clang_children(c, u, cursor, &count);
         for (size_t i = 0; i < count; i++)
-            if (children[i].kind == CURSOR_COMPOUND) good = walk(&w, children[i]) && good;
+            if (children[i].kind == CURSOR_COMPOUND) {
+                good = walk(&w, children[i]) && good;
+                good = (w.too_deep || c_check_elements(&w, children[i])) && good;
+            }
         good = check_unset(&w) && good;
         if (!good && !s->problem)
             c_problem(&w, cursor, "it contains what kernels cannot take over");

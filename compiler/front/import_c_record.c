@@ -52,15 +52,9 @@ static const char *record_name(Walk *w, CXCursor definition, CXType type) {
 
 /* The type of a field that is a number or a record, and behind its name the lengths of an array. */
 static const char *field_type(Walk *w, CXCursor field, CXType type, const char **lengths) {
-    const Clang *clang = &w->u->clang;
     Text text = text_open(w->c->arena);
-    CXType inner = canonical(w, type);
-    text_puts(&text, "");
-    while (inner.kind == C_ARRAY) {
-        text_printf(&text, "[%lld]", clang->clang_getNumElements(inner));
-        type = clang->clang_getArrayElementType(inner);
-        inner = canonical(w, type);
-    }
+    type = c_element_type(w, type, &text);
+    const CXType inner = canonical(w, type);
     *lengths = text.data ? text.data : "";
     if (inner.kind == C_RECORD) return c_record(w, field, type);
     if (!c_is_number(w, inner)) return NULL;
@@ -163,30 +157,49 @@ static int add_record(Checker *c, const char *kind, const char *stem, const char
     }
 }
 
-const char *c_record(Walk *w, CXCursor at, CXType type) {
-    const Clang *clang = &w->u->clang;
-    const CXCursor declaration = clang->clang_getTypeDeclaration(canonical(w, type));
-    const CXCursor definition = clang->clang_getCursorDefinition(declaration);
-    const bool is_union = definition.kind == CURSOR_UNION;
-    if (!is_union && definition.kind != CURSOR_STRUCT) {
-        c_problem(w, at, "it uses a struct or union that the header does not define");
-        return NULL;
-    }
-    const bool local = clang->clang_getCursorSemanticParent(definition).kind == CURSOR_FUNCTION;
-    const char *stem = record_name(w, definition, type), *name;
+/* One of a function, whose text is part of the function's. */
+static const char *local_record(Walk *w, CXCursor at, CXCursor definition) {
+    const char *tag = c_spelling(w, definition);
+    const char *name = arena_printf(w->c->arena, "cl_%s", is_name(tag) ? tag : "");
     Text body = text_open(w->c->arena);
     if (!fields(w, at, definition, &body)) return NULL;
-    if (local) { /* its text is part of the function's */
-        const char *tag = c_spelling(w, definition);
-        name = arena_printf(w->c->arena, "cl_%s", is_name(tag) ? tag : "");
-        return !is_name(tag) || c_add_word(w, at, tag, name) ? name : NULL;
-    }
+    return !is_name(tag) || c_add_word(w, at, tag, name) ? name : NULL;
+}
+
+/* One of the header, looked at once: a walk of its own, for the words and calls of it alone. */
+static const CRecord *header_record(Walk *w, CXCursor at, CXCursor definition, CXType type) {
+    for (const CRecord *known = w->u->records; known; known = known->next)
+        if (w->u->clang.clang_equalCursors(known->definition, definition)) return known;
+    Walk own = {.c = w->c, .u = w->u, .symbol = w->symbol, .function = w->function};
+    const char *stem = record_name(w, definition, type), *name;
+    Text body = text_open(w->c->arena);
+    if (!fields(&own, at, definition, &body)) return NULL;
     if (!stem) {
         c_problem(w, at, "it uses a struct or union without a name");
         return NULL;
     }
-    const int number = add_record(w->c, is_union ? "union" : "struct", stem, body.data, w, &name);
+    const char *kind = definition.kind == CURSOR_UNION ? "union" : "struct";
+    const int number = add_record(w->c, kind, stem, body.data, &own, &name);
+    if (!c_add_word(&own, at, stem, name)) return NULL;
+    CRecord *record = arena_alloc(w->c->arena, sizeof *record);
+    *record = (CRecord){definition, number, name, own.words, w->u->records};
+    return w->u->records = record;
+}
+
+const char *c_record(Walk *w, CXCursor at, CXType type) {
+    const Clang *clang = &w->u->clang;
+    const CXCursor declaration = clang->clang_getTypeDeclaration(canonical(w, type));
+    const CXCursor definition = clang->clang_getCursorDefinition(declaration);
+    if (definition.kind != CURSOR_UNION && definition.kind != CURSOR_STRUCT) {
+        c_problem(w, at, "it uses a struct or union that the header does not define");
+        return NULL;
+    }
+    if (clang->clang_getCursorSemanticParent(definition).kind == CURSOR_FUNCTION)
+        return local_record(w, at, definition);
+    const CRecord *record = header_record(w, at, definition, type);
+    if (!record || !c_keep_call(w, record->number)) return NULL;
+    for (const Word *word = record->words; word; word = word->next)
+        if (!c_add_word(w, at, word->name, word->text)) return NULL;
     const char *alias = bare(w, type_spelling(w, type)); /* a typedef of it, mostly */
-    if (!c_keep_call(w, number) || !c_add_word(w, at, stem, name)) return NULL;
-    return !is_name(alias) || c_add_word(w, at, alias, name) ? name : NULL;
+    return !is_name(alias) || c_add_word(w, at, alias, record->name) ? record->name : NULL;
 }

@@ -34,6 +34,7 @@ enum {
 };
 /* Of a CPU, fitted by tests/bench/advise.py: what it computes and what it moves nearly add up. */
 #define CPU_MEETING 1.2
+enum { CPU_VECTOR = 16 }; /* elements that a loop of a CPU's takes at once */
 /* As runtime/memory_pool.c cuts memory. */
 enum { UNIT = 256, SMALL_LIMIT = 1 << 20, SMALL_CHUNK = 64 << 10, LARGE_UNIT = 2 << 20 };
 
@@ -153,12 +154,38 @@ static TargetLoad gpu_load(const Advisor *a, const Report *r, const KernelReport
                         .item = instructions * item * CHAIN / (a->speed->clock * 1e9)};
 }
 
-static TargetLoad cpu_load(const Advisor *a, const KernelReport *kernel, double operations) {
+/* How many elements a phase goes along at once: those of its fastest axis, and of the axes ahead of
+ * it that every array has or lacks alike. */
+static double run_length(const Report *r, const Phase *phase) {
+    AxisSet left = phase->outer | phase->inner, run = 0;
+    while (left) {
+        const AxisSet axis = (AxisSet)1 << (31 - __builtin_clz(left)), last = run & -run;
+        for (size_t i = 0; run && i < phase->touch_count; i++) {
+            const AxisSet axes = r->plan->arrays[phase->touches[i].array].axes;
+            if (!(axes & axis) != !(axes & last)) return plan_sizes_elements(&r->sizes, run);
+        }
+        run |= axis;
+        left &= ~axis;
+    }
+    return plan_sizes_elements(&r->sizes, run);
+}
+
+/* How many times as long a CPU takes for a map whose runs fill no vectors, or few: each run is
+ * whole vectors, and to begin it takes as long as one. */
+static double map_stretch(const Report *r, const KernelReport *kernel) {
+    const Phase *phase = &r->plan->phases[kernel->plan.first];
+    const double run = phase->shape == SHAPE_MAP ? run_length(r, phase) : 0;
+    return run > 0 ? (ceil(run / CPU_VECTOR) + 1) * CPU_VECTOR / run : 1;
+}
+
+static TargetLoad cpu_load(const Advisor *a, const Report *r, const KernelReport *kernel,
+                           double operations) {
     const double count = processors(a);
     const double busy = (double)kernel->blocks < count ? (double)kernel->blocks / count : 1;
     return (TargetLoad){.read = kernel->read,
                         .written = kernel->written,
-                        .instructions = operations / (busy > 0 ? busy : 1)};
+                        .instructions =
+                            operations * map_stretch(r, kernel) / (busy > 0 ? busy : 1)};
 }
 
 static void advise_kernel(Advisor *a, Report *r, size_t number, double times, double turns) {
@@ -174,7 +201,7 @@ static void advise_kernel(Advisor *a, Report *r, size_t number, double times, do
     const double operations = gpu ? sums.cost : sums.work;
     const TargetMachine machine = machine_at(a, r->moved);
     TargetLoad load = gpu ? gpu_load(a, r, kernel, &figures, operations, element_bytes(r, kernel))
-                          : cpu_load(a, kernel, operations);
+                          : cpu_load(a, r, kernel, operations);
     load.read *= turns;
     load.written *= turns;
     load.instructions *= turns;

@@ -1,6 +1,7 @@
-/* helper.c: the program that GPU toolchains run in, so that their crashes, hangs, leaks and
- * messages are not the trainer's. It is compiled into the library (see process.c), answers one
- * request after another on its standard input, a socket, and ends when that is closed. */
+/* helper.c: the program that GPU toolchains run in, and libclang for a first look at a header, so
+ * that their crashes, hangs, leaks and messages are not the trainer's. It is compiled into the
+ * library (see process.c), answers one request after another on its standard input, a socket, and
+ * ends when that is closed. */
 #include "base/base.h"
 #include "target/target.h"
 #include "toolchain/toolchain.h"

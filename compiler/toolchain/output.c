@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 const RtcToolchain *const rtc_toolchains[RTC_TOOLCHAIN_COUNT] = {
-    [RTC_TOOLCHAIN_NVRTC] = &rtc_nvrtc_toolchain, [RTC_TOOLCHAIN_HIPRTC] = &rtc_hiprtc_toolchain};
+    [RTC_TOOLCHAIN_NVRTC] = &rtc_nvrtc_toolchain,
+    [RTC_TOOLCHAIN_HIPRTC] = &rtc_hiprtc_toolchain,
+    [RTC_TOOLCHAIN_LIBCLANG] = &rtc_libclang_toolchain};
 
 #define NVRTC "nvrtc"
 #define HIPRTC "hiprtc"
@@ -87,14 +89,11 @@ double rtc_timeout(void) {
     return text && end != text && *end == 0 && seconds > 0 && seconds < 1e6 ? seconds * 1e3 : 120e3;
 }
 
-void rtc_explain_late(RtcLate late, char *text, size_t size) {
-    double seconds = rtc_timeout() / 1e3;
-    snprintf(
-        text, size,
-        late == RTC_LATE_TIME
-            ? "used %g seconds of processor time and was ended; LOCKSTEP_COMPILE_TIMEOUT gives "
-              "it more"
-            : "was not done after %g seconds, most of them spent waiting, and was ended; "
-              "LOCKSTEP_COMPILE_TIMEOUT, a tenth of that, gives it more",
-        late == RTC_LATE_TIME ? seconds : RTC_PATIENCE * seconds);
+void rtc_explain_late(RtcLate late, double limit, char *text, size_t size) {
+    snprintf(text, size,
+             "%s %g seconds%s and was ended; LOCKSTEP_COMPILE_TIMEOUT, which is %g, gives it more",
+             late == RTC_LATE_TIME ? "used" : "was not done after",
+             (late == RTC_LATE_TIME ? limit : RTC_PATIENCE * limit) / 1e3,
+             late == RTC_LATE_TIME ? " of processor time" : ", most of them spent waiting,",
+             rtc_timeout() / 1e3);
 }

@@ -1,4 +1,4 @@
-/* process.c: the helper processes that GPU toolchains run in.
+/* process.c: the helper processes that GPU toolchains, and libclang at first, run in.
  *
  * How a library finds its helper: it carries it. The helper (helper.c) is built first and its
  * bytes are compiled into the library, which puts them in a memory file and runs that: nothing to
@@ -84,7 +84,7 @@ static bool helper_start(Helper *helper, char *reason, size_t size) {
         helper->owner = getpid();
         return true;
     }
-    snprintf(reason, size, "the helper process for GPU compilers cannot be started: %s",
+    snprintf(reason, size, "the helper process for compilers cannot be started: %s",
              strerror(error));
     if (ends[0] >= 0) close(ends[0]);
     if (helper->words >= 0) close(helper->words);
@@ -179,8 +179,10 @@ static double time_of(const Helper *helper) {
     return (double)used.tv_sec * 1e3 + (double)used.tv_nsec * 1e-6;
 }
 
-static Spent spent_nothing(const Helper *helper) {
-    return (Spent){.limit = rtc_timeout(), .before = time_of(helper), .last = rtc_now()};
+static Spent spent_nothing(const Helper *helper, const RtcToolchain *toolchain) {
+    return (Spent){.limit = rtc_timeout() / (toolchain->share ? toolchain->share : 1),
+                   .before = time_of(helper),
+                   .last = rtc_now()};
 }
 
 static bool is_late(const Helper *helper, Spent *spent) {
@@ -269,7 +271,7 @@ ls_status rtc_process_run(uint32_t toolchain, const char *path, const RtcJob *jo
         if (ftruncate(helper->words, 0) != 0) { /* old words then precede the new ones */
         }
         rtc_output_free(output);
-        spent = spent_nothing(helper);
+        spent = spent_nothing(helper, rtc_toolchains[toolchain]);
         state = talk(helper, &request, path, job, &reply, output, &spent);
         if (state == TALK_DONE) continue;
         helper_words_read(helper, words);
@@ -287,7 +289,7 @@ ls_status rtc_process_run(uint32_t toolchain, const char *path, const RtcJob *jo
     }
     if (reason[0]) return rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s", reason);
     if (state == TALK_LATE) {
-        rtc_explain_late(spent.late, reason, sizeof reason);
+        rtc_explain_late(spent.late, spent.limit, reason, sizeof reason);
         return rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s at work on %s for %s %s%s%s", title,
                         job->label, target, reason, words[0] ? "\n" : "", words);
     }

@@ -86,7 +86,7 @@ ls_status rtc_work_run(RtcWork *work, const char *path, char *const words[], Rtc
         return rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s", reason);
     if (run->late == RTC_IN_TIME && run->status == 0) return LS_OK;
     if (run->late != RTC_IN_TIME)
-        rtc_explain_late(run->late, reason, sizeof reason);
+        rtc_explain_late(run->late, rtc_timeout(), reason, sizeof reason);
     else
         rtc_explain_exit(run->status, reason, sizeof reason);
     rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s %s\n%s", path, reason, run->log ? run->log : "");

@@ -229,7 +229,7 @@ double rtc_timeout(void);
 enum { RTC_PATIENCE = 10 };
 typedef enum RtcLate { RTC_IN_TIME, RTC_LATE_TIME, RTC_LATE_WAIT } RtcLate;
 /* "used 120 seconds of processor time and was ended; ...": how to be given more. */
-void rtc_explain_late(RtcLate late, char *text, size_t size);
+void rtc_explain_late(RtcLate late, double limit, char *text, size_t size);
 /* Adds to `hash` what tells one version of a file from another: its real path, size and time of
  * last change. False if there is no such file. */
 bool rtc_hash_file(Sha256 *hash, const char *path);
@@ -393,10 +393,11 @@ typedef struct RtcToolchain {
     const char *advice;                     /* what to install */
     const RtcSymbol *symbols;
     size_t symbol_count;
+    uint32_t share; /* one of so many of rtc_timeout() is what a job may take; 0: all */
     ls_status (*run)(const void *symbols, const RtcJob *job, RtcOutput *output);
 } RtcToolchain;
-extern const RtcToolchain rtc_nvrtc_toolchain, rtc_hiprtc_toolchain;
-enum { RTC_TOOLCHAIN_NVRTC, RTC_TOOLCHAIN_HIPRTC, RTC_TOOLCHAIN_COUNT };
+extern const RtcToolchain rtc_nvrtc_toolchain, rtc_hiprtc_toolchain, rtc_libclang_toolchain;
+enum { RTC_TOOLCHAIN_NVRTC, RTC_TOOLCHAIN_HIPRTC, RTC_TOOLCHAIN_LIBCLANG, RTC_TOOLCHAIN_COUNT };
 extern const RtcToolchain *const rtc_toolchains[RTC_TOOLCHAIN_COUNT];
 
 /* gpu.c */
@@ -419,6 +420,12 @@ ls_status rtc_clang_disassemble(const void *image, size_t size, RtcOutput *outpu
 
 /* amd.c: the text of a code object's instructions, by whichever can. */
 ls_status rtc_disassemble(const char *target, const void *image, size_t size, RtcOutput *output);
+
+/* header.c: Compiler.try_header. What begins its job's source. */
+const char *rtc_try_header(Compiler *compiler, const CHeader *header);
+typedef struct RtcHeader {
+    uint32_t arguments, files; /* how many */
+} RtcHeader;
 
 /* process.c: has the helper do a job with the library at `path`. */
 ls_status rtc_process_run(uint32_t toolchain, const char *path, const RtcJob *job,

@@ -150,6 +150,42 @@ static void grows(void **state) {
     ls_compilation_destroy(compilation);
 }
 
+/* What a CPU computes for each operation of a map with these axes, in units of that of one along a
+ * long row. */
+static double stretch(const char *text, const char *n, const char *u) {
+    const char *sizes[] = {n, u};
+    ls_compilation *compilation;
+    ls_advice advice;
+    const ls_advise_options options = {.target = "cpu",
+                                       .sizes = sizes,
+                                       .size_count = 2,
+                                       .plan_only = 1,
+                                       .machine = {&rate, 1, 1e9, 1e-6, 1}};
+    assert_int_equal(ls_compile_text("map.step", text, strlen(text), NULL, &compilation), LS_OK);
+    assert_int_equal(ls_compilation_advise(compilation, 0, &options, &advice), LS_OK);
+    assert_int_equal(advice.kernel_count, 1);
+    const double found = advice.kernels[0].instructions_s * 1e9 / advice.kernels[0].operations;
+    ls_compilation_destroy(compilation);
+    return found;
+}
+
+/* A map's loop goes along the axes that all arrays have alike: where these are short, most of each
+ * vector is empty. */
+static void short_runs(void **state) {
+    (void)state;
+    const double whole =
+        stretch("step s[n, u](x: f32[n, u], out y: f32[n, u]) { y = exp(x) }", "n=65536", "u=2");
+    const double pairs = stretch("step s[n, u](x: f32[n], out y: f32[n, u]) {\n"
+                                 "    y = exp(x) * f32(index(u))\n}\n",
+                                 "n=65536", "u=2");
+    const double rows = stretch("step s[n, u](x: f32[n], out y: f32[n, u]) {\n"
+                                "    y = exp(x) * f32(index(u))\n}\n",
+                                "n=64", "u=4096");
+    assert_true(whole > 0.99 && whole < 1.01);
+    assert_true(pairs > 15.9 && pairs < 16.1); /* two vectors of 16 for two elements */
+    assert_true(rows > 0.99 && rows < 1.01);
+}
+
 static void refuses(void **state) {
     (void)state;
     ls_compilation *compilation;
@@ -182,6 +218,7 @@ static void refuses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(fits), cmocka_unit_test(says),
-                                       cmocka_unit_test(grows), cmocka_unit_test(refuses)};
+                                       cmocka_unit_test(grows), cmocka_unit_test(short_runs),
+                                       cmocka_unit_test(refuses)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

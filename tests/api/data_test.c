@@ -354,13 +354,9 @@ static void from_many_files(void **state) {
     snprintf(paths[0], sizeof paths[0], "%s", in_folder("absent-*.npy"));
     EXPECT_FAILURE(context, LS_ERROR_FILE, ls_dataset_create(context, files, 1, NULL, &dataset),
                    "absent-*.npy: no file has such a name");
-    static const char *const others[][2] = {
-        {"x.tfrecord", "tf.data.TFRecordDataset"}, {"x.jsonl", "json.loads"}, {"x.tar", "tar -xf"}};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        files[0].path = others[i][0];
-        EXPECT_FAILURE(context, LS_ERROR_FILE, ls_dataset_create(context, files, 1, NULL, &dataset),
-                       others[i][0], others[i][1]);
-    }
+    files[0].path = "x.tfrecord";
+    EXPECT_FAILURE(context, LS_ERROR_FILE, ls_dataset_create(context, files, 1, NULL, &dataset),
+                   "x.tfrecord", "tf.data.TFRecordDataset");
     ls_context_destroy(context);
 }
 

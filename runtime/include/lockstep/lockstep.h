@@ -448,9 +448,15 @@ typedef struct ls_dataset ls_dataset;
 typedef struct ls_dataset_array {
     const char *name; /* of the parameter it is for */
     /* A file: x.npy, x.safetensors with one tensor, or x.safetensors:NAME. It is mapped, may be
-     * larger than the memory of the host, and must stay as it is until ls_dataset_destroy. Or a
-     * pattern, "shards/x-*.npy" (* ? and [...] as a shell has them): the samples of all such files,
-     * in the order of their names, are one array, which is loaded, or comes batch by batch. */
+     * larger than the memory of the host, and must stay as it is until ls_dataset_destroy.
+     * x.jsonl, or x.jsonl:KEY: the tokens, i32, of the list that is each line, or that its object
+     * has under KEY ("tokens"), one line behind the other, in memory of the host. x.tar:x.npy: each
+     * member KEY.x.npy is a sample, as in a WebDataset, whose arrays must have the same keys;
+     * x.tar/PATTERN: the members of such names, as if they were unpacked. Or a pattern,
+     * "shards/x-*.npy" (* ? and [...] as a shell has them): the samples of all such files, in the
+     * order of their names, are one array. No file is kept open; each is a map of the process, of
+     * which vm.max_map_count is the limit. Members and many files are loaded, or come batch by
+     * batch. */
     const char *path;
     /* Where path is NULL, contiguous memory of the host; stays the caller's and as it is until
      * ls_dataset_destroy. */
@@ -497,8 +503,9 @@ void ls_split_destroy(ls_split *split);
  * i64` (samples of all ranks in a launch). Where data_streamed is true the arrays are the batch
  * itself. Of several ranks the step must have the last two, or the batches come through a feed. */
 ls_status ls_split_bind(ls_split *split, ls_step *step);
-/* Ahead of every launch or replay: brings the batch, where the data set is not resident; asks the
- * disk for the rows, where steps read them in a mapped file. */
+/* Ahead of every launch or replay: brings the batch, where the data set is not resident, which a
+ * thread of the split's own has gathered ahead, from the first call on; asks the disk for the rows,
+ * where steps read them in a mapped file. */
 ls_status ls_split_next(ls_split *split);
 /* The next batch, of several ranks the first rank's, begins at this place, 0 to 2^62: when a
  * training goes on from a checkpoint, or a validation begins anew. The step's own counter is to be

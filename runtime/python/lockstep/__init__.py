@@ -18,10 +18,20 @@ from __future__ import annotations
 from typing import Any
 
 from ._api import CompileError, LockstepError, version
+from ._feed import Claim, Feed
 from ._graph import graph
 from ._step import Step, step
 
-__all__ = ["CompileError", "LockstepError", "Step", "graph", "step", "version"]
+__all__ = [
+    "Claim",
+    "CompileError",
+    "Feed",
+    "LockstepError",
+    "Step",
+    "graph",
+    "step",
+    "version",
+]
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -171,6 +171,32 @@ class GraphStatistics(C.Structure):
     ]
 
 
+class FeedArray(C.Structure):
+    _fields_ = [
+        ("name", C.c_char_p),
+        ("type", C.c_int),
+        ("rank", C.c_uint32),
+        ("shape", C.POINTER(C.c_int64)),
+    ]
+
+
+class FeedStatistics(C.Structure):
+    _fields_ = [
+        ("samples", C.c_int64),
+        ("batches", C.c_uint64),
+        ("bytes", C.c_uint64),
+        ("waits", C.c_uint64),
+        ("waited_ms", C.c_double),
+        ("slots", C.c_uint32),
+        ("waiting", C.c_uint32),
+        ("pinned", C.c_int),
+        ("copies", C.c_uint64),
+        ("device_waits", C.c_uint64),
+        ("producer_waits", C.c_uint64),
+        ("producer_waited_ms", C.c_double),
+    ]
+
+
 HANDLE, TEXT, SIZE, OUT_HANDLE = C.c_void_p, C.c_char_p, C.c_size_t, C.POINTER(C.c_void_p)
 OPTIONS = C.POINTER(CompileOptions)
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # name: (result, arguments)
@@ -210,6 +236,17 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # name: (result, arguments)
     "ls_graph_repeat": (C.c_int, [HANDLE, C.c_uint64]),
     "ls_graph_stats": (C.c_int, [HANDLE, C.POINTER(GraphStatistics)]),
     "ls_graph_destroy": (None, [HANDLE]),
+    "ls_feed_create": (
+        C.c_int,
+        [HANDLE, C.POINTER(FeedArray), SIZE, C.c_uint32, C.c_int, OUT_HANDLE],
+    ),
+    "ls_feed_destroy": (None, [HANDLE]),
+    "ls_feed_claim": (C.c_int, [HANDLE, C.POINTER(C.c_uint64), OUT_HANDLE]),
+    "ls_feed_deliver": (C.c_int, [HANDLE, C.c_uint64, C.c_int64]),
+    "ls_feed_close": (C.c_int, [HANDLE]),
+    "ls_feed_next": (C.c_int, [HANDLE]),
+    "ls_feed_tensor": (C.c_int, [HANDLE, SIZE, C.POINTER(Tensor)]),
+    "ls_feed_stats": (None, [HANDLE, C.POINTER(FeedStatistics)]),
 }
 
 

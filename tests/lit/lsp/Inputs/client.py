@@ -20,8 +20,9 @@ class Failed(Exception):
 
 
 class Client:
-    def __init__(self, *options, initialize=True, **parameters):
-        self.process = subprocess.Popen([COMMAND, "lsp", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, *options, initialize=True, environment=None, **parameters):
+        self.process = subprocess.Popen([COMMAND, "lsp", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        env={**os.environ, **(environment or {})})
         self.buffer = b""
         self.number = 0
         self.diagnostics = {}

@@ -8,7 +8,8 @@ import lockstep._api as lt  # noqa: E402
 STRUCTURES = [("ls_tensor", lt.Tensor), ("ls_image_term", lt.ImageTerm), ("ls_image_axis", lt.ImageAxis),
               ("ls_image_parameter", lt.ImageParameter), ("ls_image", lt.Image),
               ("ls_compile_options", lt.CompileOptions), ("ls_explain_options", lt.ExplainOptions),
-              ("ls_kernels_options", lt.KernelsOptions), ("ls_graph_statistics", lt.GraphStatistics)]
+              ("ls_kernels_options", lt.KernelsOptions), ("ls_graph_statistics", lt.GraphStatistics),
+              ("ls_feed_array", lt.FeedArray), ("ls_feed_statistics", lt.FeedStatistics)]
 for name, structure in STRUCTURES:
     for field, _ in structure._fields_:
         place = getattr(structure, field)
