@@ -844,6 +844,14 @@ struct Profile {
     void *origin;     /* an event to which times are relative, */
     double origin_us; /* and when it was */
 };
+/* file_beside.c */
+enum { FILE_BESIDE = 48 };
+/* A file of that name and a number that no other has, then `end`; `name` has room for FILE_BESIDE
+ * bytes more than the path. Gives its descriptor; -1: errno says why. */
+int file_create_beside(const char *path, const char *end, char *name);
+/* Brings a rename to the disk, where the file system can. */
+void file_sync_folder(const char *path);
+
 /* trace.c: NULL or the reason that there is no file. */
 ls_status trace_write(ls_context *context, const char *path);
 

@@ -128,19 +128,6 @@ static ls_status failed(ls_context *context, const char *path, int error) {
                      "ls_profile_trace: %s could not be written: %s", path, strerror(error));
 }
 
-/* A file of that name and a number that no other has. Its permissions are the process's usual ones:
- * the mask is not to be asked for, as other threads create files too. */
-static int create_beside(const char *path, char *name, size_t size) {
-    enum { TRIES = 1000 };
-    int descriptor = -1;
-    for (int i = 0; i < TRIES; i++) {
-        snprintf(name, size, "%s.%ld-%d", path, (long)getpid(), i);
-        descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (descriptor >= 0 || errno != EEXIST) break;
-    }
-    return descriptor;
-}
-
 /* Opens what is written to: `*temporary` is its name until all is there, or NULL where the final
  * name is a device's, a FIFO's or a folder's. `*path` becomes the final name, in `real`, where a
  * symbolic link points to it. */
@@ -149,13 +136,12 @@ static int open_trace(const char **path, char real[PATH_MAX], char **temporary) 
     const bool exists = stat(*path, &about) == 0;
     if (exists && !S_ISREG(about.st_mode)) return open(*path, O_WRONLY | O_CLOEXEC);
     if (exists && realpath(*path, real)) *path = real;
-    const size_t size = strlen(*path) + 40;
-    *temporary = malloc(size);
+    *temporary = malloc(strlen(*path) + FILE_BESIDE);
     if (!*temporary) {
         errno = ENOMEM;
         return -1;
     }
-    const int descriptor = create_beside(*path, *temporary, size);
+    const int descriptor = file_create_beside(*path, "", *temporary);
     if (descriptor < 0) {
         const int error = errno;
         free(*temporary);

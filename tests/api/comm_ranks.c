@@ -332,6 +332,77 @@ void checks_of_arguments(Rank *rank) {
     ls_free(rank->context, memory);
 }
 
+/* ---- a file of all ranks ---- */
+
+enum { FILE_BYTES = 100003 };
+
+/* Rank r writes every size-th stretch of a length that divides nothing; the file's bytes are those
+ * of the seed. Gives the status of the end. */
+static ls_status write_file(Rank *rank, const char *path, int seed, int leave_out, int keep) {
+    ls_comm_file *file = NULL;
+    int stretch = 0;
+    WORKS(ls_comm_file_create(rank->comm, path, FILE_BYTES, &file));
+    if (!file) return LS_ERROR_INTERNAL;
+    for (uint64_t at = 0; at < FILE_BYTES; at += 1237, stretch++) {
+        const uint64_t count = FILE_BYTES - at < 1237 ? FILE_BYTES - at : 1237;
+        unsigned char own[1237];
+        if (stretch % rank->size != rank->rank || stretch == leave_out) continue;
+        for (uint64_t i = 0; i < count; i++) own[i] = byte_of(seed, at + i);
+        WORKS(ls_comm_file_write(file, at, own, count));
+    }
+    return ls_comm_file_close(file, keep);
+}
+
+static bool file_holds(const char *path, int seed) {
+    FILE *file = fopen(path, "rb");
+    bool same = file != NULL;
+    for (uint64_t i = 0; same && i < FILE_BYTES; i++) same = fgetc(file) == byte_of(seed, i);
+    same = same && fgetc(file) == EOF;
+    if (file) fclose(file);
+    return same;
+}
+
+static bool file_failed(const Rank *rank, ls_status status, const char *words) {
+    return status == LS_ERROR_FILE && strstr(ls_error_message(rank->context), words) != NULL;
+}
+
+void one_file_of_all(Rank *rank) {
+    char path[64];
+    const int last = rank->size - 1;
+    ls_comm_file *file = NULL;
+    snprintf(path, sizeof path, "comm_ranks.%02x%.12s", (unsigned)rank->size, rank->id.bytes + 16);
+    WORKS(write_file(rank, path, 1, -1, 1));
+    HOLDS(file_holds(path, 1));
+    WORKS(ls_comm_barrier(rank->comm)); /* all have looked */
+    WORKS(write_file(rank, path, 2, -1, 1));
+    HOLDS(file_holds(path, 2));
+    /* One rank gives it up, one leaves a stretch out, one writes beyond the end: all know. */
+    ls_status status = write_file(rank, path, 3, -1, rank->rank != last);
+    HOLDS(rank->rank == last ? status == LS_OK : file_failed(rank, status, "it gave the file up"));
+    HOLDS(file_failed(rank, write_file(rank, path, 3, 7, 1), "have written 98766 of 100003 bytes"));
+    WORKS(ls_comm_file_create(rank->comm, path, 8, &file));
+    if (rank->rank == last)
+        HOLDS(file_failed(rank, ls_comm_file_write(file, 5, "abcd", 4), "goes beyond its end"));
+    HOLDS(file_failed(rank, ls_comm_file_close(file, 1), "goes beyond its end"));
+    if (rank->size > 1) {
+        char words[64];
+        snprintf(words, sizeof words, "on rank %d of %d", last, rank->size);
+        HOLDS(strstr(ls_error_message(rank->context), words) != NULL);
+        status = ls_comm_file_create(rank->comm, path, rank->rank == last ? 9 : 8, &file);
+        HOLDS(file_failed(rank, status, "rank 0 gives it another size") && !file);
+    }
+    status = ls_comm_file_create(rank->comm, "nowhere/at/all", 8, &file);
+    HOLDS(file_failed(rank, status, "nowhere/at/all could not be written") && !file);
+    status = ls_comm_file_create(rank->comm, "/dev/null", 8, &file);
+    HOLDS(file_failed(rank, status, "no regular file") && !file);
+    HOLDS(ls_comm_file_create(rank->comm, NULL, 8, &file) == LS_ERROR_ARGUMENT);
+    HOLDS(ls_comm_file_write(NULL, 0, path, 1) == LS_ERROR_ARGUMENT);
+    HOLDS(ls_comm_file_close(NULL, 1) == LS_ERROR_ARGUMENT);
+    HOLDS(file_holds(path, 2)); /* none of it touched what was there */
+    WORKS(ls_comm_barrier(rank->comm));
+    if (rank->rank == 0) HOLDS(remove(path) == 0);
+}
+
 const NamedScenario scenarios[] = {
     {"all_to_all_of_many_sizes", all_to_all_of_many_sizes},
     {"all_gather_of_uneven_parts", all_gather_of_uneven_parts},
@@ -340,5 +411,6 @@ const NamedScenario scenarios[] = {
     {"two_communicators", two_communicators},
     {"random_operations", random_operations},
     {"checks_of_arguments", checks_of_arguments},
+    {"one_file_of_all", one_file_of_all},
 };
 const size_t scenario_count = sizeof scenarios / sizeof *scenarios;

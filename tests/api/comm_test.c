@@ -4,6 +4,7 @@
 #include "comm_ranks.h"
 #include "failing_memory.h"
 
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,6 +129,68 @@ static void kills(void **state) {
     run_processes(2, 0, killed_between, 1);
     run_processes(8, 0, killed_between, 1);
     run_processes(3, 0, killed_within, 1);
+}
+
+/* ---- a file of all ranks, one of which is killed while they write it ---- */
+
+enum { GENERATION_BYTES = 3 << 14, KILLS = 24 };
+static char file_path[64];
+static int victim, victim_us;
+
+/* File after file, whose bytes are all the number of the file. */
+static void killed_while_writing(Rank *rank) {
+    char own[256];
+    ls_status status = LS_OK;
+    const pid_t killer = rank->rank == victim ? fork() : -1;
+    if (killer == 0) {
+        usleep((useconds_t)victim_us);
+        kill(getppid(), SIGKILL);
+        _exit(0);
+    }
+    const double before = seconds();
+    for (int generation = 1; status == LS_OK && seconds() - before < 20; generation++) {
+        ls_comm_file *file = NULL;
+        memset(own, generation, sizeof own);
+        status = ls_comm_file_create(rank->comm, file_path, GENERATION_BYTES, &file);
+        if (status != LS_OK) break;
+        for (int i = rank->rank; i < GENERATION_BYTES / 256; i += rank->size)
+            WORKS(ls_comm_file_write(file, (uint64_t)i * 256, own, sizeof own));
+        status = ls_comm_file_close(file, 1);
+    }
+    HOLDS(rank_failed(rank, status, "ended while rank"));
+}
+
+/* One generation, whole, and nothing beside it. */
+static void check_file(void) {
+    char pattern[80];
+    glob_t found;
+    FILE *file = fopen(file_path, "rb");
+    assert_non_null(file);
+    const int first = fgetc(file);
+    for (int i = 1; i < GENERATION_BYTES; i++) assert_int_equal(fgetc(file), first);
+    assert_int_equal(fgetc(file), EOF);
+    fclose(file);
+    snprintf(pattern, sizeof pattern, "%s.*", file_path);
+    assert_int_equal(glob(pattern, 0, NULL, &found), GLOB_NOMATCH);
+    globfree(&found);
+}
+
+static void kills_while_writing(void **state) {
+    (void)state;
+    CPU_ONLY();
+    snprintf(file_path, sizeof file_path, "comm_test.%ld", (long)getpid());
+    FILE *file = fopen(file_path, "wb");
+    assert_non_null(file);
+    for (int i = 0; i < GENERATION_BYTES; i++) fputc(0, file);
+    fclose(file);
+    srand(7);
+    for (int i = 0; i < KILLS; i++) {
+        victim = i % 3;
+        victim_us = rand() % 12000;
+        run_processes(3, 0, killed_while_writing, 1);
+        check_file();
+    }
+    unlink(file_path);
 }
 
 /* ---- in a graph ---- */
@@ -308,6 +371,9 @@ static ls_status use_communicator(ls_context *context, const char *engine) {
     ls_comm *comm = NULL;
     ls_status status = ls_comm_create(context, engine, NULL, &comm);
     if (status == LS_OK) status = record_and_run(context, comm);
+    ls_comm_file *file = NULL;
+    if (status == LS_OK) status = ls_comm_file_create(comm, "comm_test.failing", 0, &file);
+    if (file) status = ls_comm_file_close(file, 1);
     ls_comm_destroy(comm);
     return status;
 }
@@ -320,6 +386,7 @@ static void failing_allocations(void **state) {
     EXPECT_OK(NULL, ls_context_create("cpu", NULL, &context));
     for (int i = 0; i < 2; i++) {
         ls_status status = LS_ERROR_MEMORY;
+        EXPECT_OK(context, use_communicator(context, engines[i])); /* the context's own memory */
         const long before = memory_live;
         long n = 0;
         while (status != LS_OK) {
@@ -332,6 +399,7 @@ static void failing_allocations(void **state) {
         assert_true(n > 4);
     }
     ls_context_destroy(context);
+    unlink("comm_test.failing");
 }
 
 /* ---- launchers ---- */
@@ -440,6 +508,7 @@ int main(void) {
         cmocka_unit_test(every_scenario),
         cmocka_unit_test(failures),
         cmocka_unit_test(kills),
+        cmocka_unit_test(kills_while_writing),
         cmocka_unit_test(failures_in_graphs),
         cmocka_unit_test(large_sizes),
         cmocka_unit_test(ranks_that_do_not_come),

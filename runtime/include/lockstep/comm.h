@@ -137,6 +137,30 @@ typedef struct ls_comm_statistics {
 } ls_comm_statistics;
 void ls_comm_stats(const ls_comm *comm, ls_comm_statistics *statistics);
 
+/* ---- one file of all ranks ---- */
+
+/* A file that all ranks write, each its own ranges of it, and that is there whole or not at all: a
+ * checkpoint of whole tensors, from which any number of ranks goes on:
+ *
+ *   ls_comm_file_create(comm, "run.safetensors", bytes, &file);
+ *   ls_comm_file_write(file, offset, values, size);          of what this rank has; rank 0's header
+ *   ls_comm_file_close(file, 1);
+ *
+ * It is written beside `path`, under a name of its own that ends in .part, and takes the place of
+ * what was there when all of it is on the disk; whatever fails before, a rank that is killed too,
+ * leaves what was there as it was (a run that is killed as a whole leaves the .part as well). On
+ * several machines `path` is of a file system that all of them have. What is wrong on one rank is
+ * LS_ERROR_FILE on all, with the rank and the reason, and the communicator goes on. */
+typedef struct ls_comm_file ls_comm_file;
+/* All ranks, with the path of one file and its size. Not while a graph is recorded. */
+ls_status ls_comm_file_create(ls_comm *comm, const char *path, uint64_t bytes, ls_comm_file **file);
+/* Each rank for itself: bytes of the host's memory. No byte is written twice. A failure is kept
+ * for ls_comm_file_close, which has to come all the same. */
+ls_status ls_comm_file_write(ls_comm_file *file, uint64_t offset, const void *data, uint64_t bytes);
+/* All ranks: gives the handle back in any case. `keep` 0 gives the file up, for all of them;
+ * LS_ERROR_FILE where the ranks have not written every byte. */
+ls_status ls_comm_file_close(ls_comm_file *file, int keep);
+
 /* ---- which rank has what of a list ---- */
 
 typedef struct ls_cut { /* before an element of a tensor; the list's end is element 0 of none */
