@@ -281,9 +281,12 @@ bool slots_open(Model *model);
 void slots_begin(Model *model);
 /* Everything of a training step, in its order. */
 void slots_fill(Model *model, Routine *routine);
-/* All moments to rank 0, or from there to their ranks. */
+/* All moments to rank 0, which has memory for them where --hash wants them. */
 void slots_gather_moments(Model *model);
-void slots_spread_moments(Model *model);
+/* Of a parameter the elements that this rank updates, from `begin` on; none: a length of 0. */
+typedef enum SlotsPart { SLOTS_VALUES, SLOTS_FIRST, SLOTS_SECOND } SlotsPart;
+void slots_piece(const Model *model, SlotsPart part, size_t parameter, Array *piece,
+                 int64_t *begin);
 void slots_describe(const Model *model);
 void slots_close(Slots *slots);
 /* Whether rank 0 says yes. */
@@ -346,6 +349,7 @@ typedef struct Checkpoint {
     int64_t step; /* training steps done */
     History history;
 } Checkpoint;
+/* All ranks; the same answer on all. */
 bool checkpoint_write(const char *path, Model *model, const Checkpoint *checkpoint);
 /* A hash of everything that it would hold. */
 bool checkpoint_hash(Model *model, const Checkpoint *checkpoint, uint64_t *hash);

@@ -110,8 +110,7 @@ bool model_open(Model *model, Machine *machine, const Options *options, const Te
     model->letters = text->count;
     const bool offloads = options->offload && !ls_context_shares_memory(machine->context);
     model->whole_moments = (ls_comm_size(machine->comm) == 1 && !offloads) ||
-                           (ls_comm_rank(machine->comm) == 0 && !offloads &&
-                            (options->save || options->resume || options->hash));
+                           (ls_comm_rank(machine->comm) == 0 && !offloads && options->hash);
     model->hidden = (options->channels * 8 / 3 + 31) / 32 * 32;
     if (!allocate_lists(&model->parameters,
                         (size_t)(FIRST_LAYER + options->layers * PER_LAYER + AT_END)))

@@ -267,9 +267,9 @@ static void make_update(Slots *slots) {
     free(shapes);
 }
 
-/* ---- moments at one place ---- */
+/* ---- moments at one place, and at theirs ---- */
 
-static void move_moments(Model *model, Lot own, Lot *whole, bool to_rank_0) {
+static void gather_moments(Model *model, Lot own, Lot *whole) {
     Slots *slots = model->slots;
     Machine *machine = model->machine;
     const int rank = rank_of(slots), size = ranks_of(slots);
@@ -280,27 +280,38 @@ static void move_moments(Model *model, Lot own, Lot *whole, bool to_rank_0) {
         if (r == 0) elsewhere[r] = own;
         if (rank == 0) at_0[r] = whole[r];
     }
-    if (!machine->failed)
-        tape_transfer(machine, &tape, to_rank_0 ? elsewhere : at_0, to_rank_0 ? at_0 : elsewhere);
+    if (!machine->failed) tape_transfer(machine, &tape, elsewhere, at_0);
     tape_run(machine, &tape);
     tape_close(&tape);
     free(at_0);
     free(elsewhere);
 }
 
-static void move_both(Model *model, bool to_rank_0) {
+void slots_gather_moments(Model *model) {
     Slots *slots = model->slots;
     if (!slots || ranks_of(slots) == 1) return;
-    move_moments(model, slots->first_moment, slots->whole_first, to_rank_0);
-    move_moments(model, slots->second_moment, slots->whole_second, to_rank_0);
+    gather_moments(model, slots->first_moment, slots->whole_first);
+    gather_moments(model, slots->second_moment, slots->whole_second);
 }
 
-void slots_gather_moments(Model *model) {
-    move_both(model, true);
-}
-
-void slots_spread_moments(Model *model) {
-    move_both(model, false);
+void slots_piece(const Model *model, SlotsPart part, size_t parameter, Array *piece,
+                 int64_t *begin) {
+    const Slots *slots = model->slots;
+    const Lot *const lots[] = {
+        [SLOTS_VALUES] = &slots->values[rank_of(slots)],
+        [SLOTS_FIRST] = &slots->first_moment,
+        [SLOTS_SECOND] = &slots->second_moment,
+    };
+    size_t count;
+    ls_partition_piece *pieces = pieces_of(slots, rank_of(slots), &count);
+    *piece = (Array){.type = LS_F32, .rank = 1};
+    *begin = 0;
+    for (size_t i = 0; pieces && i < count; i++) {
+        if (pieces[i].tensor != parameter) continue;
+        *piece = lots[part]->arrays[i];
+        *begin = pieces[i].first;
+    }
+    free(pieces);
 }
 
 /* ---- life ---- */

@@ -161,9 +161,7 @@ static bool reports(const Trainer *trainer) {
 
 static bool save(const Trainer *trainer) {
     const Options *o = trainer->model->options;
-    slots_gather_moments(trainer->model);
     offload_wait(trainer->model);
-    if (!reports(trainer)) return !trainer->model->machine->failed;
     if (!checkpoint_write(o->save, trainer->model, trainer->checkpoint)) return false;
     printf("saved    %s after step %lld\n", o->save, (long long)trainer->checkpoint->step);
     return true;
