@@ -28,7 +28,7 @@ typedef struct Options {
     long layers, channels, heads, context, batch, micro, slots, steps, warm, seed;
     double rate, last, decay, clip, dropout, first_scale;
     /* these may change between a checkpoint and its resumption */
-    const char *device, *blas, *comm, *save, *resume, *curve, *prompt;
+    const char *device, *blas, *comm, *save, *resume, *curve, *trace, *prompt;
     long stop, report, evaluate, every, sample, ranks, hash, utilisation, offload, memory;
     long automatic; /* --batch auto: `micro` is the most */
     double temperature, seconds;

@@ -117,5 +117,7 @@ ls_status comm_queue(ls_comm *comm, const char *call, const Transfer *transfer, 
 
 /* operation.c */
 void operations_free(ls_comm *comm); /* what was recorded, and staging */
+/* Some bytes of the host's from each rank, on every rank, by rank. Waits. */
+ls_status comm_tell(ls_comm *comm, const char *call, const void *own, size_t bytes, void *all);
 
 #endif

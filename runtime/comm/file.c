@@ -26,8 +26,7 @@ struct ls_comm_file {
     ls_comm *comm;
     char *path, *real, *part; /* as given; links resolved; the file until it is whole */
     int descriptor;
-    Report own, *all; /* of all ranks, on the host and */
-    void *device;
+    Report own, *all; /* all: by rank */
 };
 
 /* ---- what goes wrong ---- */
@@ -50,24 +49,8 @@ static ls_status say(const ls_comm_file *file, const char *call, int rank, const
 
 /* Every rank's report to every rank: LS_OK, or the failure of the first that has one. */
 static ls_status meet(ls_comm_file *file, const char *call) {
-    ls_comm *comm = file->comm;
-    ls_context *context = comm->context;
-    const size_t size = (size_t)comm->size;
-    Report *device = file->device;
-    ls_comm_piece *pieces = calloc(size, sizeof *pieces);
-    ls_comm_part *parts = calloc(size, sizeof *parts);
-    ls_status status = pieces && parts ? LS_OK : error_memory(&context->error, call);
-    for (size_t i = 0; i < size && status == LS_OK; i++) {
-        pieces[i] = (ls_comm_piece){&device[i], sizeof *device};
-        parts[i] = (ls_comm_part){&pieces[i], 1};
-    }
-    if (status == LS_OK)
-        status = ls_copy_in(context, &device[comm->rank], &file->own, sizeof file->own);
-    if (status == LS_OK) status = ls_comm_all_gather(comm, parts);
-    if (status == LS_OK) status = ls_copy_out(context, file->all, device, size * sizeof *device);
-    free(pieces);
-    free(parts);
-    for (int i = 0; i < comm->size && status == LS_OK; i++)
+    ls_status status = comm_tell(file->comm, call, &file->own, sizeof file->own, file->all);
+    for (int i = 0; i < file->comm->size && status == LS_OK; i++)
         if (file->all[i].failed) status = say(file, call, i, file->all[i].text);
     return status;
 }
@@ -76,7 +59,6 @@ static ls_status meet(ls_comm_file *file, const char *call) {
 
 static void drop(ls_comm_file *file) {
     if (file->descriptor >= 0) close(file->descriptor);
-    ls_free(file->comm->context, file->device);
     free(file->path);
     free(file->real);
     free(file->part);
@@ -98,15 +80,14 @@ static ls_status make(ls_comm *comm, const char *path, uint64_t bytes, ls_comm_f
     *file = made;
     if (!made) return error_memory(&comm->context->error, call);
     *made = (ls_comm_file){.comm = comm, .descriptor = -1, .own.bytes = bytes};
-    const size_t all = (size_t)comm->size * sizeof *made->all;
     if (!realpath(path, real)) snprintf(real, sizeof real, "%s", path);
     made->path = text_copy(path, strlen(path));
     made->real = text_copy(real, strlen(real));
     made->part = calloc(1, strlen(real) + FILE_BESIDE);
-    made->all = calloc(1, all);
+    made->all = calloc((size_t)comm->size, sizeof *made->all);
     if (!made->path || !made->real || !made->part || !made->all)
         return error_memory(&comm->context->error, call);
-    return ls_alloc(comm->context, all, &made->device);
+    return LS_OK;
 }
 
 /* On rank 0. */

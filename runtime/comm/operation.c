@@ -326,7 +326,7 @@ static void run_record(void *argument, uint64_t first, uint64_t last) {
 static ls_status record_host(CommRecord *record) {
     ls_comm *comm = record->comm;
     record->work = (ls_host_work){run_record, record, 1};
-    return ls_host_call(comm->context, &record->work);
+    return host_call(comm->context, record->call, &record->work);
 }
 
 /* The copies go into the driver's graph beside the host function. */
@@ -378,14 +378,17 @@ static ls_status run(ls_comm *comm, const char *call, const Transfer *transfer) 
     }
     status = copy_own(comm, transfer);
     if (status != LS_OK) return status;
+    if (captured && !comm->engine->queue) return record_through_host(comm, call, transfer);
+    const ProfileSpan span = profile_open(context, NULL);
     if (on_cpu) {
         status = comm_run(comm, call, transfer);
         if (status != LS_OK) error_set(&context->error, status, "%s", comm->failure.text);
-        return status;
+    } else {
+        status = comm->engine->queue ? run_on_stream(comm, call, transfer, captured)
+                                     : run_through_host(comm, call, transfer);
     }
-    if (comm->engine->queue) return run_on_stream(comm, call, transfer, captured);
-    return captured ? record_through_host(comm, call, transfer)
-                    : run_through_host(comm, call, transfer);
+    profile_close(context, span, call, PROFILE_HOST, (Moved){0, 0});
+    return status;
 }
 
 static ls_status missing(const ls_comm *comm, const char *call, const char *what) {
@@ -435,4 +438,28 @@ ls_status ls_comm_barrier(ls_comm *comm) {
     static const char call[] = "ls_comm_barrier";
     if (!comm) return missing(NULL, call, "comm");
     return run(comm, call, &(Transfer){.kind = TRANSFER_BARRIER});
+}
+
+/* Through memory of the device, as operations take it. */
+ls_status comm_tell(ls_comm *comm, const char *call, const void *own, size_t bytes, void *all) {
+    ls_context *context = comm->context;
+    const size_t size = (size_t)comm->size;
+    void *memory = NULL;
+    ls_comm_piece *pieces = calloc(size, sizeof *pieces);
+    ls_comm_part *parts = calloc(size, sizeof *parts);
+    ls_status status = pieces && parts ? ls_alloc(context, size * bytes, &memory)
+                                       : error_memory(&context->error, call);
+    char *device = memory;
+    for (size_t i = 0; i < size && status == LS_OK; i++) {
+        pieces[i] = (ls_comm_piece){device + i * bytes, bytes};
+        parts[i] = (ls_comm_part){&pieces[i], 1};
+    }
+    if (status == LS_OK)
+        status = ls_copy_in(context, device + (size_t)comm->rank * bytes, own, bytes);
+    if (status == LS_OK) status = ls_comm_all_gather(comm, parts);
+    if (status == LS_OK) status = ls_copy_out(context, all, device, size * bytes);
+    ls_free(context, memory);
+    free(pieces);
+    free(parts);
+    return status;
 }

@@ -193,6 +193,83 @@ static void kills_while_writing(void **state) {
     unlink(file_path);
 }
 
+/* ---- traces, of ranks whose clocks differ ---- */
+
+static double clock_ahead_us; /* of this process's */
+double __real_time_us(void);
+double __wrap_time_us(void);
+double __wrap_time_us(void) {
+    return __real_time_us() + clock_ahead_us;
+}
+
+enum { BARRIERS = 5, TRACED = 3 };
+static char trace_path[64];
+static double hours_apart;
+
+static void traced(Rank *rank) {
+    HOLDS(ls_comm_trace(rank->comm, NULL) == LS_ERROR_ARGUMENT);
+    if (rank->rank > 0) WORKS(ls_profile_begin(rank->context));
+    if (rank->rank > 0) WORKS(ls_profile_end(rank->context));
+    HOLDS(ls_comm_trace(rank->comm, trace_path) == LS_ERROR_STATE);
+    HOLDS(strstr(ls_error_message(rank->context), "rank 0 of 3 has no profile") != NULL);
+    clock_ahead_us = hours_apart * rank->rank * 3.6e9;
+    WORKS(ls_profile_begin(rank->context));
+    for (int i = 0; i < BARRIERS; i++) {
+        usleep((useconds_t)((rank->rank + i) % 3 * 3000));
+        WORKS(ls_comm_barrier(rank->comm));
+    }
+    WORKS(ls_profile_end(rank->context));
+    WORKS(ls_comm_trace(rank->comm, trace_path));
+}
+
+/* All ranks are in each barrier at one time of the common clock, which is off by at most *off. */
+static void check_trace(double *off) {
+    double last_in[BARRIERS] = {0}, first_out[BARRIERS];
+    int count[TRACED] = {0}, names = 0;
+    char line[4096];
+    FILE *file = fopen(trace_path, "rb");
+    assert_non_null(file);
+    *off = 0;
+    for (int i = 0; i < BARRIERS; i++) first_out[i] = 1e300;
+    while (fgets(line, sizeof line, file)) {
+        const char *label = strstr(line, "clock within ");
+        const char *event = strstr(line, "\"name\": \"ls_comm_barrier\", \"cat\": \"host\"");
+        const char *at = event ? strstr(event, "\"pid\"") : NULL;
+        int process = 0, track = 0;
+        double ts = 0, duration = 0;
+        names += strstr(line, "\"name\": \"rank ") != NULL;
+        if (label && atof(label + 13) > *off) *off = atof(label + 13);
+        if (!at) continue;
+        assert_int_equal(sscanf(at, "\"pid\": %d, \"tid\": %d, \"ts\": %lf, \"dur\": %lf", &process,
+                                &track, &ts, &duration),
+                         4);
+        assert_true(process >= 1 && process <= TRACED && ts >= 0 && ts < 60e6);
+        const int i = count[process - 1]++;
+        assert_true(i < BARRIERS);
+        if (ts > last_in[i]) last_in[i] = ts;
+        if (ts + duration < first_out[i]) first_out[i] = ts + duration;
+    }
+    fclose(file);
+    assert_int_equal(names, TRACED);
+    for (int i = 0; i < TRACED; i++) assert_int_equal(count[i], BARRIERS);
+    for (int i = 0; i < BARRIERS; i++) assert_true(last_in[i] <= first_out[i] + 2 * *off + 1);
+}
+
+static void traces(void **state) {
+    double off;
+    (void)state;
+    CPU_ONLY();
+    snprintf(trace_path, sizeof trace_path, "comm_test.%ld.json", (long)getpid());
+    run_processes(TRACED, 0, traced, 0);
+    check_trace(&off);
+    assert_true(off == 0); /* one clock */
+    hours_apart = 1;
+    run_processes(TRACED, 0, traced, 0);
+    check_trace(&off);
+    assert_true(off > 0 && off < 1e6);
+    unlink(trace_path);
+}
+
 /* ---- in a graph ---- */
 
 /* The replay's call has the failure, or where the device runs on its own ls_synchronize. */
@@ -509,6 +586,7 @@ int main(void) {
         cmocka_unit_test(failures),
         cmocka_unit_test(kills),
         cmocka_unit_test(kills_while_writing),
+        cmocka_unit_test(traces),
         cmocka_unit_test(failures_in_graphs),
         cmocka_unit_test(large_sizes),
         cmocka_unit_test(ranks_that_do_not_come),

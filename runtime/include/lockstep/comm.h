@@ -160,6 +160,10 @@ ls_status ls_comm_file_write(ls_comm_file *file, uint64_t offset, const void *da
 /* All ranks: gives the handle back in any case. `keep` 0 gives the file up, for all of them;
  * LS_ERROR_FILE where the ranks have not written every byte. */
 ls_status ls_comm_file_close(ls_comm_file *file, int keep);
+/* All ranks, each after ls_profile_end: the traces of all (ls_profile_trace) as one such file, a
+ * process with the name "rank 3 of 8" for each, whose label says the host and the process. Times
+ * are those of rank 0's clock; of other machines' clocks the label says within how much. */
+ls_status ls_comm_trace(ls_comm *comm, const char *path);
 
 /* ---- which rank has what of a list ---- */
 
