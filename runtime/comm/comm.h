@@ -85,7 +85,8 @@ DoingText transfer_describe(uint64_t doing);
 /* A place in a part, from which bytes are taken and to which they are given in order. */
 typedef struct Cursor {
     const ls_comm_piece *piece;
-    uint64_t at, left; /* within the piece; of the part */
+    uint64_t at;        /* within the piece */
+    uint64_t left, all; /* bytes of the part that are to come, and that it has */
 } Cursor;
 Cursor cursor_open(const ls_comm_part *part);
 /* The memory that comes next, at most `bytes`, and goes past it; 0: there is no more. */

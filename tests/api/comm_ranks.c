@@ -75,7 +75,8 @@ static ls_comm_part cut_part(ls_comm_piece *pieces, void *memory, uint64_t bytes
 /* ---- operations whose every byte is checked ---- */
 
 static uint64_t size_between(int round, int from, int to) {
-    static const uint64_t sizes[] = {0, 1, 1000, 4099, 65536, SLOT - 1, SLOT + 1, 3 * SLOT + 77};
+    static const uint64_t sizes[] = {0,        1,        1000,         4099, 9 * SLOT + 13,
+                                     SLOT - 1, SLOT + 1, 3 * SLOT + 77};
     return sizes[(round * 5 + from * 3 + to) % 8];
 }
 
