@@ -11,11 +11,11 @@
 
 /* The permissions are the process's usual ones: the mask is not to be asked for, as other threads
  * create files too. */
-int file_create_beside(const char *path, const char *end, char *name) {
+int file_create_beside(const char *path, char *name) {
     enum { TRIES = 1000 };
     int descriptor = -1;
     for (int i = 0; i < TRIES; i++) {
-        snprintf(name, strlen(path) + FILE_BESIDE, "%s.%ld-%d%s", path, (long)getpid(), i, end);
+        snprintf(name, strlen(path) + FILE_BESIDE, "%s.%ld-%d", path, (long)getpid(), i);
         descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (descriptor >= 0 || errno != EEXIST) break;
     }

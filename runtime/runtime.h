@@ -847,9 +847,9 @@ struct Profile {
 };
 /* file_beside.c */
 enum { FILE_BESIDE = 48 };
-/* A file of that name and a number that no other has, then `end`; `name` has room for FILE_BESIDE
- * bytes more than the path. Gives its descriptor; -1: errno says why. */
-int file_create_beside(const char *path, const char *end, char *name);
+/* A file of that name and a number that no other has; `name` has room for FILE_BESIDE bytes more
+ * than the path. Gives its descriptor; -1: errno says why. */
+int file_create_beside(const char *path, char *name);
 /* Brings a rename to the disk, where the file system can. */
 void file_sync_folder(const char *path);
 

@@ -149,7 +149,7 @@ static int open_trace(const char **path, char real[PATH_MAX], char **temporary) 
         errno = ENOMEM;
         return -1;
     }
-    const int descriptor = file_create_beside(*path, "", *temporary);
+    const int descriptor = file_create_beside(*path, *temporary);
     if (descriptor < 0) {
         const int error = errno;
         free(*temporary);

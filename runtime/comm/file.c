@@ -1,6 +1,7 @@
 /* file.c: one file that all ranks write, each its own ranges of it, whole or not at all.
  *
- * Rank 0 creates it beside the path under a name of its own, the others open that. What a rank
+ * Rank 0 says under which name, beside the path, it will be until it is whole, then creates it, and
+ * the others open it: so each can take it away when another ends. What a rank
  * finds wrong is kept until all meet; then every rank reads what every other says, so that all
  * decide the same. Rank 0 renames the file when each has said that its ranges are on the disk: a
  * rank that ends before leaves what was there as it was. */
@@ -13,13 +14,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct Report { /* of a rank, for all */
     int32_t failed, given_up;
     uint64_t written, bytes;
-    char text[232]; /* what went wrong; of rank 0 the end of the file's name until it is there */
+    char text[232]; /* what went wrong; at first, of rank 0, the end of the file's name */
 } Report;
 
 struct ls_comm_file {
@@ -69,7 +71,8 @@ static void drop(ls_comm_file *file) {
 /* Rank 0 takes the file away, and where it may be gone each does: then no other of that name
  * comes. */
 static void discard(ls_comm_file *file, ls_status status) {
-    if (file->part && (file->comm->rank == 0 || status == LS_ERROR_COMM)) unlink(file->part);
+    if (file->part && *file->part && (file->comm->rank == 0 || status == LS_ERROR_COMM))
+        unlink(file->part);
     drop(file);
 }
 
@@ -90,6 +93,16 @@ static ls_status make(ls_comm *comm, const char *path, uint64_t bytes, ls_comm_f
     return LS_OK;
 }
 
+/* A name that no other run has, though it be on another machine. */
+static void choose_name(ls_comm_file *file) {
+    uint64_t random;
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+        keep_failure(file, "the system gives no random numbers", 0);
+    else
+        snprintf(file->own.text, sizeof file->own.text, ".%016llx.part",
+                 (unsigned long long)random);
+}
+
 /* On rank 0. */
 static void create(ls_comm_file *file) {
     struct stat about;
@@ -97,21 +110,35 @@ static void create(ls_comm_file *file) {
         keep_failure(file, "it is no regular file", 0);
         return;
     }
-    file->descriptor = file_create_beside(file->real, ".part", file->part);
-    if (file->descriptor < 0) *file->part = 0;
-    if (file->descriptor < 0 || ftruncate(file->descriptor, (off_t)file->own.bytes) != 0)
-        keep_failure(file, *file->part ? "" : "no file can be made beside it", errno);
-    else
-        snprintf(file->own.text, sizeof file->own.text, "%s", file->part + strlen(file->real));
+    file->descriptor = open(file->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file->descriptor < 0) {
+        keep_failure(file, "no file can be made beside it", errno);
+        *file->part = 0;
+    } else if (ftruncate(file->descriptor, (off_t)file->own.bytes) != 0) {
+        keep_failure(file, "", errno);
+    }
 }
 
-/* On the other ranks: the file that rank 0 has made. */
+/* On the other ranks. */
 static void open_made(ls_comm_file *file) {
-    const Report *first = &file->all[0];
-    snprintf(file->part, strlen(file->real) + FILE_BESIDE, "%s%s", file->real, first->text);
     file->descriptor = open(file->part, O_WRONLY | O_CLOEXEC);
     if (file->descriptor < 0) keep_failure(file, "the file of rank 0 is not reached", errno);
-    if (first->bytes != file->own.bytes) keep_failure(file, "rank 0 gives it another size", 0);
+    if (file->all[0].bytes != file->own.bytes)
+        keep_failure(file, "rank 0 gives it another size", 0);
+}
+
+/* All ranks meet behind each thing that one does. */
+static ls_status open_file(ls_comm_file *file, const char *call) {
+    const ls_comm *comm = file->comm;
+    if (comm->rank == 0) choose_name(file);
+    ls_status status = meet(file, call);
+    if (status != LS_OK) return status;
+    snprintf(file->part, strlen(file->real) + FILE_BESIDE, "%s%s", file->real, file->all[0].text);
+    if (comm->rank == 0) create(file);
+    status = meet(file, call);
+    if (status != LS_OK || comm->size == 1) return status;
+    if (comm->rank > 0) open_made(file);
+    return meet(file, call);
 }
 
 ls_status ls_comm_file_create(ls_comm *comm, const char *path, uint64_t bytes,
@@ -128,10 +155,7 @@ ls_status ls_comm_file_create(ls_comm *comm, const char *path, uint64_t bytes,
     ls_status status = context_not_capturing(comm->context, call);
     if (status != LS_OK) return status;
     status = make(comm, path, bytes, &made);
-    if (status == LS_OK && comm->rank == 0) create(made);
-    if (status == LS_OK) status = meet(made, call);
-    if (status == LS_OK && comm->rank > 0) open_made(made);
-    if (status == LS_OK && comm->size > 1) status = meet(made, call);
+    if (status == LS_OK) status = open_file(made, call);
     if (status != LS_OK) {
         if (made) discard(made, status);
         return status;
