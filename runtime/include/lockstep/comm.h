@@ -223,8 +223,8 @@ typedef struct ls_partition_parts {
  * for as many arrays. A step on parts allocates no arrays: all are bound, but for outs that nobody
  * asks for. `comm` must outlive the step; with one rank the step stays as it is. `parts` is read in
  * the call only. LS_ERROR_UNSUPPORTED, with the line, why, and what to do instead: of steps with
- * `for`, of those built ahead of time, of a scan, a read at an index or an argmax along what is cut
- * within tensors.
+ * `for`, of those built ahead of time, of a scan or a read at an index along what is cut within
+ * tensors, whose values may be another rank's.
  *
  * Vocabulary-parallel cross entropy: logits[b, v] cut along v, each rank with the columns of its
  * part of the vocabulary, `logsumexp[v](logits)` and `sum[v](if v == label then logits else 0.0)`.
