@@ -54,6 +54,8 @@ typedef struct CommEngine {
     void (*abort)(void *state, const char *reason); /* NULL reason: none was given */
     ls_status (*check)(void *state, Error *error);
     void (*close)(void *state);
+    /* Whether `run` may be called by a thread of ours while others use the library; NULL: yes. */
+    bool (*any_thread)(const void *state);
 } CommEngine;
 extern const CommEngine engine_self;              /* self.c */
 extern const CommEngine engine_shm;               /* shm.c */
@@ -94,6 +96,20 @@ uint64_t cursor_next(Cursor *cursor, uint64_t bytes, char **data);
 void cursor_take(Cursor *cursor, char *to, uint64_t bytes);
 void cursor_give(Cursor *cursor, const char *from, uint64_t bytes);
 
+/* aside.c: operations beside the launches. */
+typedef struct CommAside CommAside;
+typedef struct CommItem { /* of its queue */
+    struct CommItem *next;
+    const char *call;
+    Transfer transfer;
+    bool queued;
+    void *once; /* is freed when it is done; NULL: it may come again */
+} CommItem;
+ls_status aside_open(ls_comm *comm, const char *call); /* the first time it makes the thread */
+void aside_add(ls_comm *comm, CommItem *item);
+void aside_wait(ls_comm *comm); /* until the queue is empty */
+void aside_close(ls_comm *comm);
+
 /* comm.c */
 struct ls_comm {
     ls_context *context;
@@ -101,6 +117,7 @@ struct ls_comm {
     const CommEngine *engine;
     void *state;
     int rank, size;
+    CommAside *aside;           /* or NULL */
     struct CommRecord *records; /* operations in graphs, until the communicator goes */
     char *staging;              /* of a GPU's operations outside of graphs: page-locked, */
                                 /* or the device's where the engine moves that */

@@ -241,6 +241,117 @@ void operations_in_a_graph(Rank *rank) {
         for (int i = 0; i < 2; i++) ls_free(rank->context, memory[i][k]);
 }
 
+/* ---- beside the launches ---- */
+
+typedef struct Aside { /* host work that writes what is sent, late */
+    char *out[RANKS_MAX];
+    uint64_t bytes;
+    int rank, size, round;
+} Aside;
+
+static void write_late(void *argument, uint64_t first, uint64_t last) {
+    Aside *aside = argument;
+    (void)first, (void)last;
+    pause_ms(10 * (aside->rank % 3));
+    aside->round++;
+    for (int k = 0; k < aside->size; k++)
+        for (uint64_t i = 0; i < aside->bytes; i++)
+            aside->out[k][i] = (char)byte_of(seed_between(aside->round, aside->rank, k), i);
+}
+
+/* An exchange starts once what it sends is written, though the writer is late: in a graph, in which
+ * the ranks are late by different times, and which is run again without a pause. */
+static void starts_behind_the_writer(Rank *rank, char **out, char **in, uint64_t bytes,
+                                     const ls_comm_part *send, const ls_comm_part *receive) {
+    Aside aside = {.bytes = bytes, .rank = rank->rank, .size = rank->size};
+    const ls_host_work work = {write_late, &aside, 1};
+    ls_graph *graph = NULL;
+    for (int k = 0; k < rank->size; k++) aside.out[k] = out[k];
+    WORKS(ls_graph_begin(rank->context));
+    WORKS(ls_host_call(rank->context, &work));
+    WORKS(ls_comm_begin_all_to_all(rank->comm, send, receive));
+    WORKS(ls_comm_wait(rank->comm));
+    WORKS(ls_graph_end(rank->context, &graph));
+    for (int round = 1; graph && round <= LAUNCHES; round++) {
+        WORKS(ls_graph_launch(graph));
+        for (int k = 0; k < rank->size; k++)
+            HOLDS(holds(rank, in[k], bytes, seed_between(round, k, rank->rank)));
+    }
+    if (graph) WORKS(ls_graph_repeat(graph, LAUNCHES));
+    for (int k = 0; graph && k < rank->size; k++)
+        HOLDS(holds(rank, in[k], bytes, seed_between(2 * LAUNCHES, k, rank->rank)));
+    ls_graph_destroy(graph);
+}
+
+/* What is begun does not keep rank 0 from going on: the others begin only when it has. */
+static void goes_on_beside(Rank *rank, char **in, const ls_comm_part *send,
+                           const ls_comm_part *receive) {
+    ls_comm *second = open_second(rank);
+    if (!second) return;
+    const int last = rank->size - 1;
+    if (rank->rank == 0) {
+        const char before = last > 0 ? *in[last] : 0;
+        WORKS(ls_comm_begin_all_to_all(rank->comm, send, receive));
+        HOLDS(last == 0 || *in[last] == before); /* not there yet, */
+        WORKS(ls_comm_barrier(second));          /* and here we are */
+    } else {
+        WORKS(ls_comm_barrier(second));
+        WORKS(ls_comm_begin_all_to_all(rank->comm, send, receive));
+    }
+    WORKS(ls_comm_wait(rank->comm));
+    ls_comm_destroy(second);
+}
+
+/* Bucket after bucket; what is called and not begun comes behind what was begun. */
+static void many_begin(Rank *rank, char **out, char **in, uint64_t bytes) {
+    enum { BUCKETS = 20 };
+    for (int b = 0; b < BUCKETS; b++) {
+        ls_comm_piece pieces[2][RANKS_MAX];
+        ls_comm_part send[RANKS_MAX], receive[RANKS_MAX];
+        const uint64_t at = bytes * (uint64_t)b / BUCKETS,
+                       count = bytes * (uint64_t)(b + 1) / BUCKETS - at;
+        for (int k = 0; k < rank->size; k++) {
+            pieces[0][k] = (ls_comm_piece){out[k] + at, count};
+            pieces[1][k] = (ls_comm_piece){in[k] + at, count};
+            send[k] = (ls_comm_part){&pieces[0][k], 1};
+            receive[k] = (ls_comm_part){&pieces[1][k], 1};
+        }
+        WORKS(ls_comm_begin_all_to_all(rank->comm, send, receive));
+    }
+    all_gather(rank, rank->comm, 3);
+    for (int k = 0; k < rank->size; k++)
+        HOLDS(holds(rank, in[k], bytes, seed_between(7, k, rank->rank)));
+}
+
+void exchanges_beside_launches(Rank *rank) {
+    const uint64_t bytes = 2 * SLOT + 5;
+    ls_comm_piece pieces[2][RANKS_MAX];
+    ls_comm_part send[RANKS_MAX], receive[RANKS_MAX];
+    char *memory[2][RANKS_MAX];
+    for (int k = 0; k < rank->size; k++) {
+        for (int i = 0; i < 2; i++) {
+            memory[i][k] = device_memory(rank, bytes);
+            fill(rank, memory[i][k], bytes, i ? 0 : seed_between(7, rank->rank, k));
+            pieces[i][k] = (ls_comm_piece){memory[i][k], bytes};
+        }
+        send[k] = (ls_comm_part){&pieces[0][k], 1};
+        receive[k] = (ls_comm_part){&pieces[1][k], 1};
+    }
+    many_begin(rank, memory[0], memory[1], bytes);
+    if (ls_context_kind(rank->context) == LS_DEVICE_CPU) { /* on GPUs they come in order */
+        for (int k = 0; k < rank->size; k++) fill(rank, memory[1][k], bytes, 0);
+        goes_on_beside(rank, memory[1], send, receive);
+        for (int k = 0; k < rank->size; k++)
+            HOLDS(holds(rank, memory[1][k], bytes, seed_between(7, k, rank->rank)));
+        starts_behind_the_writer(rank, memory[0], memory[1], bytes, send, receive);
+    }
+    HOLDS(ls_comm_begin_all_to_all(rank->comm, NULL, receive) == LS_ERROR_ARGUMENT);
+    HOLDS(ls_comm_begin_all_gather(NULL, receive) == LS_ERROR_ARGUMENT);
+    HOLDS(ls_comm_wait(NULL) == LS_ERROR_ARGUMENT);
+    for (int k = 0; k < rank->size; k++)
+        for (int i = 0; i < 2; i++) ls_free(rank->context, memory[i][k]);
+}
+
 /* ---- failures: one message on all ranks, and final ---- */
 
 static void expect_end(Rank *rank, ls_status status, const char *words) {
@@ -413,5 +524,6 @@ const NamedScenario scenarios[] = {
     {"random_operations", random_operations},
     {"checks_of_arguments", checks_of_arguments},
     {"one_file_of_all", one_file_of_all},
+    {"exchanges_beside_launches", exchanges_beside_launches},
 };
 const size_t scenario_count = sizeof scenarios / sizeof *scenarios;

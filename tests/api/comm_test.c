@@ -124,11 +124,52 @@ static void killed_within(Rank *rank) {
     ls_free(rank->context, device);
 }
 
+/* What was begun fails where it is waited for. */
+static void killed_beside(Rank *rank) {
+    static char memory[SIZE_MAX_TESTED];
+    ls_comm_piece pieces[SIZE_MAX_TESTED];
+    ls_comm_part parts[SIZE_MAX_TESTED];
+    for (int k = 0; k < rank->size; k++) {
+        pieces[k] = (ls_comm_piece){memory + k, 1};
+        parts[k] = (ls_comm_part){&pieces[k], 1};
+    }
+    WORKS(ls_comm_barrier(rank->comm));
+    if (rank->rank == 1) raise(SIGKILL);
+    WORKS(ls_comm_begin_all_gather(rank->comm, parts));
+    HOLDS(rank_failed(rank, ls_comm_wait(rank->comm), "rank 1 (process"));
+    HOLDS(rank_failed(rank, ls_comm_begin_all_gather(rank->comm, parts), "rank 1 (process"));
+}
+
+/* A communicator that goes while something is under way. */
+static void leaves_what_it_began(Rank *rank) {
+    static char memory[SIZE_MAX_TESTED];
+    ls_comm_piece pieces[SIZE_MAX_TESTED];
+    ls_comm_part parts[SIZE_MAX_TESTED];
+    for (int k = 0; k < rank->size; k++) {
+        pieces[k] = (ls_comm_piece){memory + k, 1};
+        parts[k] = (ls_comm_part){&pieces[k], 1};
+    }
+    if (rank->rank == 0) WORKS(ls_comm_begin_all_gather(rank->comm, parts));
+    const double before = seconds();
+    if (rank->rank == 0) ls_comm_destroy(rank->comm);
+    if (rank->rank == 0) rank->comm = NULL;
+    HOLDS(seconds() - before < 5);
+    if (rank->rank > 0) usleep(50000);
+    if (rank->rank > 0) HOLDS(ls_comm_all_gather(rank->comm, parts) == LS_ERROR_COMM);
+}
+
 static void kills(void **state) {
     (void)state;
     run_processes(2, 0, killed_between, 1);
     run_processes(8, 0, killed_between, 1);
     run_processes(3, 0, killed_within, 1);
+}
+
+static void kills_beside(void **state) {
+    (void)state;
+    CPU_ONLY();
+    run_processes(3, 0, killed_beside, 1);
+    run_processes(3, 0, leaves_what_it_began, 0);
 }
 
 /* ---- a file of all ranks, one of which is killed while they write it ---- */
@@ -585,6 +626,7 @@ int main(void) {
         cmocka_unit_test(every_scenario),
         cmocka_unit_test(failures),
         cmocka_unit_test(kills),
+        cmocka_unit_test(kills_beside),
         cmocka_unit_test(kills_while_writing),
         cmocka_unit_test(traces),
         cmocka_unit_test(failures_in_graphs),
