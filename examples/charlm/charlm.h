@@ -29,7 +29,7 @@ typedef struct Options {
     double rate, last, decay, clip, dropout, first_scale;
     /* these may change between a checkpoint and its resumption */
     const char *device, *blas, *comm, *save, *resume, *curve, *trace, *prompt;
-    long stop, report, evaluate, every, sample, ranks, hash, utilisation, offload, memory;
+    long stop, report, evaluate, every, sample, ranks, buckets, hash, utilisation, offload, memory;
     long automatic; /* --batch auto: `micro` is the most */
     double temperature, seconds;
     uint64_t given; /* bit i: the command line has option i */
@@ -202,6 +202,9 @@ void tape_product(Machine *machine, Tape *tape, Product product);
 /* send[r] goes to rank r, receive[r] comes from it. `send` NULL: receive[r] is rank r's own, for
  * all others. */
 void tape_transfer(Machine *machine, Tape *tape, const Lot *send, const Lot *receive);
+/* The first begins, and goes on beside what comes behind it; the last waits for what was begun. */
+void tape_begin_transfer(Machine *machine, Tape *tape, const Lot *send, const Lot *receive);
+void tape_wait(Machine *machine, Tape *tape);
 bool tape_run(Machine *machine, const Tape *tape);
 void tape_close(Tape *tape);
 
@@ -233,12 +236,18 @@ typedef struct Model {
     State state;
     Array training_text, validation_text;
 } Model;
+typedef struct Ready {  /* in a tape, where the gradients of parameters are whole */
+    size_t at;          /* operations */
+    size_t first, last; /* parameters: from the first to before the last */
+} Ready;
 typedef struct Pass { /* over a batch of windows */
     int64_t batch;
     Array text, start;            /* where the windows lie */
     Array logits, total, batches; /* the sum of the losses, and of how many */
     Tape tape;
     ls_step *windows; /* of validation */
+    Ready *ready;     /* of a slot */
+    size_t ready_count;
 } Pass;
 bool model_open(Model *model, Machine *machine, const Options *options, const Text *text);
 /* One value for each of some parameters, on the device. */

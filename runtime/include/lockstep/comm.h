@@ -149,6 +149,7 @@ typedef struct ls_comm_statistics {
     uint64_t sent, received; /* bytes from and to other ranks, not counting one's own */
     double waited_ms;        /* in operations, for other ranks */
 } ls_comm_statistics;
+/* Not while something that was begun is under way. */
 void ls_comm_stats(const ls_comm *comm, ls_comm_statistics *statistics);
 
 /* ---- one file of all ranks ---- */
