@@ -7,8 +7,12 @@ ls_status ls_host_call(ls_context *context, const ls_host_work *work) {
         return error_set(context ? &context->error : NULL, LS_ERROR_ARGUMENT,
                          "ls_host_call: %s is NULL",
                          !context ? "context" : (!work ? "work" : "work->run"));
+    return host_call(context, "host", work);
+}
+
+ls_status host_call(ls_context *context, const char *name, const ls_host_work *work) {
     uint64_t argument;
-    Launch launch = {.step = "host", .name = "host", .items = work->items, .parts = 1};
+    Launch launch = {.step = "host", .name = name, .items = work->items, .parts = 1};
     if (work->items == 0) return LS_OK;
     ls_status status = context->driver->host_launch(context->device, work, &argument, &launch);
     if (status != LS_OK) return status;

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <lockstep/image.h>
 #include <lockstep/lockstep.h>
@@ -844,8 +845,27 @@ struct Profile {
     void *origin;     /* an event to which times are relative, */
     double origin_us; /* and when it was */
 };
+/* file_beside.c */
+enum { FILE_BESIDE = 48 };
+/* A file of that name and a number that no other has; `name` has room for FILE_BESIDE bytes more
+ * than the path. Gives its descriptor; -1: errno says why. */
+int file_create_beside(const char *path, char *name);
+/* Brings a rename to the disk, where the file system can. */
+void file_sync_folder(const char *path);
+
 /* trace.c: NULL or the reason that there is no file. */
 ls_status trace_write(ls_context *context, const char *path);
+typedef struct TraceProcess {
+    long number;
+    const char *name, *label; /* label NULL: none */
+    double shift_us;          /* is added to all times */
+    bool first, last;         /* in the file */
+} TraceProcess;
+/* The text of a profile that has ended. */
+void trace_put(FILE *file, const ls_context *context, const TraceProcess *process);
+
+/* host.c: ls_host_call under another name than "host", which stays the caller's. */
+ls_status host_call(ls_context *context, const char *name, const ls_host_work *work);
 
 /* ranges.c: named ranges on the host for a profiler. NULL: none is attached, none asked for. */
 typedef struct Ranges {

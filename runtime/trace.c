@@ -1,7 +1,8 @@
 /* trace.c: a profile as a file for Perfetto and chrome://tracing.
  *
- * The format is the Trace Event Format's JSON object: complete events (X) on two tracks of this
- * process, times in microseconds. The file is written under another name and renamed, unless what
+ * The format is the Trace Event Format's JSON object: complete events (X) on two tracks of a
+ * process, times in microseconds. A file of several ranks has the text of each, as comm/trace.c
+ * puts them together. The file is written under another name and renamed, unless what
  * has the name is no regular file: a device or a FIFO is written to, not replaced. */
 #include "runtime.h"
 
@@ -35,15 +36,17 @@ static void put_string(FILE *file, const char *text) {
     fputc('"', file);
 }
 
-static void put_name(FILE *file, const char *kind, int track, const char *name) {
+static void put_name(FILE *file, const TraceProcess *process, const char *kind, int track,
+                     const char *key, const char *name) {
     fprintf(file,
-            "{\"ph\": \"M\", \"name\": \"%s\", \"pid\": %ld, \"tid\": %d, \"args\": {\"name\": ",
-            kind, (long)getpid(), track);
+            "{\"ph\": \"M\", \"name\": \"%s\", \"pid\": %ld, \"tid\": %d, \"args\": {\"%s\": ",
+            kind, process->number, track, key);
     put_string(file, name);
     fputs("}},\n", file);
 }
 
-static void put_event(FILE *file, const Profile *profile, const ProfileEvent *event) {
+static void put_event(FILE *file, const TraceProcess *process, const Profile *profile,
+                      const ProfileEvent *event) {
     const ProfileRow *row = &profile->rows[event->row];
     static const char *const kinds[] = {[PROFILE_STEP] = "step",
                                         [PROFILE_GRAPH] = "graph",
@@ -53,8 +56,8 @@ static void put_event(FILE *file, const Profile *profile, const ProfileEvent *ev
     fputs("{\"ph\": \"X\", \"name\": ", file);
     put_string(file, row->kernel ? row->kernel : row->step);
     fprintf(file, ", \"cat\": \"%s\", \"pid\": %ld, \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f",
-            category, (long)getpid(), event->host ? TRACK_HOST : TRACK_DEVICE, event->at,
-            event->duration);
+            category, process->number, event->host ? TRACK_HOST : TRACK_DEVICE,
+            event->at + process->shift_us, event->duration);
     fputs(", \"args\": {\"step\": ", file);
     put_string(file, row->step);
     if (row->line) {
@@ -77,7 +80,7 @@ static void put_event(FILE *file, const Profile *profile, const ProfileEvent *ev
 }
 
 /* A counter for each label, which viewers draw as a track. */
-static void put_memory(FILE *file, const Profile *profile) {
+static void put_memory(FILE *file, const TraceProcess *process, const Profile *profile) {
     for (size_t i = 0; i < profile->memory_count; i++) {
         const ProfileMemory *change = &profile->memory[i];
         char name[LABEL_BYTES + 16];
@@ -85,7 +88,7 @@ static void put_memory(FILE *file, const Profile *profile) {
         fputs("{\"ph\": \"C\", \"name\": ", file);
         put_string(file, change->label ? name : "memory");
         fprintf(file, ", \"pid\": %ld, \"ts\": %.3f, \"args\": {\"bytes\": %llu}},\n",
-                (long)getpid(), change->at, (unsigned long long)change->bytes);
+                process->number, change->at + process->shift_us, (unsigned long long)change->bytes);
     }
 }
 
@@ -97,48 +100,40 @@ static int by_time(const void *a, const void *b) {
     return (x->duration < y->duration) - (x->duration > y->duration);
 }
 
-static void put_all(FILE *file, const ls_context *context) {
-    Profile *profile = context->profile;
-    char device[200];
-    snprintf(device, sizeof device, "%s (%s)", context->device->name, context->device->description);
-    qsort(profile->events, profile->event_count, sizeof *profile->events, by_time);
+static void put_head(FILE *file, const char *device, uint64_t dropped) {
     fputs("{\"displayTimeUnit\": \"ns\", \"otherData\": {\"producer\": \"Lockstep\", \"device\": ",
           file);
     put_string(file, device);
-    fprintf(file, ", \"dropped\": \"%llu\"}, \"traceEvents\": [\n",
-            (unsigned long long)(profile->event_total - profile->event_count));
-    put_name(file, "process_name", 0, "Lockstep");
-    put_name(file, "thread_name", TRACK_HOST, "calls");
-    put_name(file, "thread_name", TRACK_DEVICE, device);
-    put_memory(file, profile);
+    fprintf(file, ", \"dropped\": \"%llu\"}, \"traceEvents\": [\n", (unsigned long long)dropped);
+}
+
+void trace_put(FILE *file, const ls_context *context, const TraceProcess *process) {
+    Profile *profile = context->profile;
+    char device[200];
+    const uint64_t dropped = profile->event_total - profile->event_count;
+    snprintf(device, sizeof device, "%s (%s)", context->device->name, context->device->description);
+    qsort(profile->events, profile->event_count, sizeof *profile->events, by_time);
+    if (process->first) put_head(file, device, dropped);
+    put_name(file, process, "process_name", 0, "name", process->name);
+    if (process->label) put_name(file, process, "process_labels", 0, "labels", process->label);
+    put_name(file, process, "thread_name", TRACK_HOST, "name", "calls");
+    put_name(file, process, "thread_name", TRACK_DEVICE, "name", device);
+    put_memory(file, process, profile);
     for (size_t i = 0; i < profile->event_count; i++) {
-        put_event(file, profile, &profile->events[i]);
+        put_event(file, process, profile, &profile->events[i]);
         fputs(",\n", file);
     }
     /* the last has no comma behind it, so there is one that is always there */
     fprintf(file,
             "{\"ph\": \"M\", \"name\": \"thread_sort_index\", \"pid\": %ld, \"tid\": %d, "
-            "\"args\": {\"sort_index\": %d}}\n]}\n",
-            (long)getpid(), TRACK_DEVICE, TRACK_DEVICE);
+            "\"args\": {\"sort_index\": %d}}%s",
+            process->number, TRACK_DEVICE, TRACK_DEVICE, process->last ? "\n]}\n" : ",\n");
     /* sorted now: what comes next in the ring no longer matters, the profile has ended */
 }
 
 static ls_status failed(ls_context *context, const char *path, int error) {
     return error_set(&context->error, LS_ERROR_FILE,
                      "ls_profile_trace: %s could not be written: %s", path, strerror(error));
-}
-
-/* A file of that name and a number that no other has. Its permissions are the process's usual ones:
- * the mask is not to be asked for, as other threads create files too. */
-static int create_beside(const char *path, char *name, size_t size) {
-    enum { TRIES = 1000 };
-    int descriptor = -1;
-    for (int i = 0; i < TRIES; i++) {
-        snprintf(name, size, "%s.%ld-%d", path, (long)getpid(), i);
-        descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (descriptor >= 0 || errno != EEXIST) break;
-    }
-    return descriptor;
 }
 
 /* Opens what is written to: `*temporary` is its name until all is there, or NULL where the final
@@ -149,13 +144,12 @@ static int open_trace(const char **path, char real[PATH_MAX], char **temporary) 
     const bool exists = stat(*path, &about) == 0;
     if (exists && !S_ISREG(about.st_mode)) return open(*path, O_WRONLY | O_CLOEXEC);
     if (exists && realpath(*path, real)) *path = real;
-    const size_t size = strlen(*path) + 40;
-    *temporary = malloc(size);
+    *temporary = malloc(strlen(*path) + FILE_BESIDE);
     if (!*temporary) {
         errno = ENOMEM;
         return -1;
     }
-    const int descriptor = create_beside(*path, *temporary, size);
+    const int descriptor = file_create_beside(*path, *temporary);
     if (descriptor < 0) {
         const int error = errno;
         free(*temporary);
@@ -174,7 +168,8 @@ ls_status trace_write(ls_context *context, const char *path) {
         error = errno;
         if (descriptor >= 0) close(descriptor);
     } else {
-        put_all(file, context);
+        const TraceProcess process = {(long)getpid(), "Lockstep", NULL, 0, true, true};
+        trace_put(file, context, &process);
         if (fflush(file) != 0 || ferror(file)) error = errno ? errno : EIO;
         if (fclose(file) != 0 && !error) error = errno;
         if (!error && temporary && rename(temporary, to) != 0) error = errno;

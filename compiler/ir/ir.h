@@ -383,6 +383,14 @@ typedef struct Sharding {
 } Sharding;
 Sharding *shard(const Function *f, uint32_t parameter, int axis, bool within);
 
+/* shard_pairs.c: reductions of which a tile comes to two values. */
+bool ir_has_pairs(Op op);
+/* The two, of the element over the axis of a tile's elements, */
+void ir_pairs_of_tiles(Function *f, Op op, ValueId element, AxisSet rest, ValueId pair[2]);
+/* and what those of all tiles, each of `length` elements, come to. */
+ValueId ir_pairs_finish(Function *f, Op op, ValueId first, ValueId second, uint32_t tiles,
+                        int64_t length);
+
 /* split.c: `any[b, c]` as `any[b]` of `any[c]` where another reduction goes along c; sums of
  * floats, whose bits it changes, if `floats`. Gives the first of those that is split; f and 0 where
  * there is none. */

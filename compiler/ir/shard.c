@@ -56,6 +56,10 @@ static bool is_reduction(const Value *v) {
     return op_info[v->op].flags & OP_REDUCTION;
 }
 
+static bool is_place(int op) {
+    return op == OP_ARGMIN || op == OP_ARGMAX;
+}
+
 static bool reduces_list(const Shard *s, const Value *v) {
     return is_reduction(v) && s->list >= 0 && (v->payload >> s->list & 1);
 }
@@ -77,7 +81,11 @@ static void split_over_list(Shard *s) {
             map[id] = ir_rebuild(out, f, id, args);
             continue;
         }
-        if (v->op == OP_LOGSUMEXP || v->op == OP_ARGMIN || v->op == OP_ARGMAX)
+        if (over == list && is_place(v->op)) { /* of the tensors' values, which come first */
+            map[id] = ir_rebuild(out, f, id, args);
+            continue;
+        }
+        if (ir_has_pairs((Op)v->op))
             refuse(s, v->range, "reduces a whole list by more than a sum, a minimum or a test",
                    "run it on whole arrays");
         const ValueId each = ir_reduce(out, (Op)v->op, args[0], over & ~list);
@@ -94,8 +102,6 @@ static void split_over_list(Shard *s) {
 static void check_reduction(const Shard *s, const Value *v, const Value *from) {
     const Axis *row = s->axis >= 0 ? &s->f->axes[s->axis] : NULL;
     const AxisSet over = (AxisSet)v->payload;
-    if (v->op == OP_ARGMIN || v->op == OP_ARGMAX)
-        refuse(s, v->range, "finds an argmin or argmax along what is cut", whole_help(s));
     if (v->op == OP_LOGSUMEXP && s->f->math != LS_MATH_EXACT)
         refuse(s, v->range, "takes a logsumexp along what is cut, not with math exact",
                whole_help(s));
@@ -218,26 +224,28 @@ static void analyse(Shard *s) {
     }
 }
 
-static void add_exchange(Shard *s, ValueId id, size_t *capacity) {
+static void add_exchange(Shard *s, ValueId id, int type, size_t *capacity) {
     Sharding *r = s->result;
     const Value *v = &s->f->values[id];
     r->exchanges =
         arena_grow(s->f->arena, r->exchanges, r->exchange_count, capacity, sizeof *r->exchanges);
-    r->exchanges[r->exchange_count++] = (ls_shard_exchange){.type = (ls_type)v->type,
+    r->exchanges[r->exchange_count++] = (ls_shard_exchange){.type = (ls_type)type,
                                                             .stage = s->level[id] - (s->axis >= 0),
                                                             .tile = s->axis >= 0 ? TILE : 0,
                                                             .line = line_of(s, v->range),
                                                             .axes = s->list >= 0 ? 0 : v->axes};
 }
 
-/* A logsumexp has two: of each tile the greatest, and the sum of the exponentials below it. */
+/* Some have two: see shard_pairs.c. */
 static void number_exchanges(Shard *s) {
     size_t capacity = 0;
     for (ValueId id = 1; id < s->f->value_count; id++) {
         if (!s->needed[id] || !s->crosses[id]) continue;
+        const Value *v = &s->f->values[id];
+        const bool pairs = s->axis >= 0 && ir_has_pairs((Op)v->op);
         s->number[id] = (uint32_t)s->result->exchange_count;
-        add_exchange(s, id, &capacity);
-        if (s->axis >= 0 && s->f->values[id].op == OP_LOGSUMEXP) add_exchange(s, id, &capacity);
+        add_exchange(s, id, pairs ? s->f->values[v->arg[0]].type : v->type, &capacity);
+        if (pairs) add_exchange(s, id, v->type, &capacity);
     }
 }
 
@@ -484,26 +492,11 @@ static ValueId remake(StageBuild *b, ValueId id, const ValueId args[3]) {
 }
 
 static ValueId gathered(StageBuild *b, const Value *v, uint32_t number) {
+    const Type type = (Type)b->s->result->exchanges[number].type;
     AxisSet axes = map_axes(b, v->axes) | list_axes(b);
     if (b->tiles >= 0) axes |= (AxisSet)1 << b->tiles;
-    return ir_parameter(b->out, extra(b, (ls_shard_argument){LS_SHARD_GATHERED, number},
-                                      (Type)v->type, axes, "gathered"));
-}
-
-static ValueId is_finite(Function *f, ValueId value) {
-    return ir_op(f, OP_ISFINITE, value, 0, 0);
-}
-
-/* As the reduction is defined (NUMERICS): M + log(sum of s_k exp(m_k - M)); an infinite M is
- * itself. */
-static ValueId finish_logsumexp(StageBuild *b, ValueId greatest, ValueId sums) {
-    Function *out = b->out;
-    const AxisSet over = (AxisSet)1 << b->tiles;
-    const ValueId all = ir_reduce(out, OP_REDUCE_MAX, greatest, over);
-    const ValueId scale = ir_op(out, OP_EXP, ir_op(out, OP_SUB, greatest, all, 0), 0, 0);
-    const ValueId sum = ir_reduce(out, OP_SUM, ir_op(out, OP_MUL, sums, scale, 0), over);
-    const ValueId result = ir_op(out, OP_ADD, all, ir_op(out, OP_LOG, sum, 0, 0), 0);
-    return ir_op(out, OP_SELECT, is_finite(out, all), result, all);
+    return ir_parameter(
+        b->out, extra(b, (ls_shard_argument){LS_SHARD_GATHERED, number}, type, axes, "gathered"));
 }
 
 /* What all ranks together have of a value that crosses them. */
@@ -512,7 +505,9 @@ static ValueId finish(StageBuild *b, ValueId id) {
     const uint32_t number = b->s->number[id];
     const ValueId all = gathered(b, v, number);
     if (b->tiles < 0) return all;
-    if (v->op == OP_LOGSUMEXP) return finish_logsumexp(b, all, gathered(b, v, number + 1));
+    if (ir_has_pairs((Op)v->op))
+        return ir_pairs_finish(b->out, (Op)v->op, all, gathered(b, v, number + 1),
+                               (uint32_t)b->tiles, TILE);
     return ir_reduce(b->out, (Op)v->op, all, (AxisSet)1 << b->tiles);
 }
 
@@ -575,8 +570,9 @@ static ValueId stored(const StageBuild *b, ValueId id, bool all) {
 
 static void store_partial(StageBuild *b, const Value *v, uint32_t number, ValueId part) {
     ir_set_source(b->out, part, v->range, v->name);
-    const uint32_t parameter = extra(b, (ls_shard_argument){LS_SHARD_PARTIAL, number},
-                                     (Type)v->type, b->out->values[part].axes, "partial");
+    const uint32_t parameter =
+        extra(b, (ls_shard_argument){LS_SHARD_PARTIAL, number}, (Type)b->out->values[part].type,
+              b->out->values[part].axes, "partial");
     ir_store(b->out, parameter, part, 0, v->range);
 }
 
@@ -587,16 +583,14 @@ static void store_tiles(StageBuild *b, ValueId id) {
     const AxisSet rest = (AxisSet)1 << out->axes[b->axis].rest;
     const ValueId element = b->map[v->arg[0]];
     const uint32_t number = b->s->number[id];
-    if (v->op != OP_LOGSUMEXP) {
+    if (!ir_has_pairs((Op)v->op)) {
         store_partial(b, v, number, ir_reduce(out, (Op)v->op, element, rest));
         return;
     }
-    const ValueId greatest = ir_reduce(out, OP_REDUCE_MAX, element, rest);
-    const ValueId zero = ir_constant_number(out, (Type)v->type, 0);
-    const ValueId base = ir_op(out, OP_SELECT, is_finite(out, greatest), greatest, zero);
-    const ValueId below = ir_op(out, OP_EXP, ir_op(out, OP_SUB, element, base, 0), 0, 0);
-    store_partial(b, v, number, greatest);
-    store_partial(b, v, number + 1, ir_reduce(out, OP_SUM, below, rest));
+    ValueId pair[2];
+    ir_pairs_of_tiles(out, (Op)v->op, element, rest, pair);
+    store_partial(b, v, number, pair[0]);
+    store_partial(b, v, number + 1, pair[1]);
 }
 
 static void make_stores(StageBuild *b) {

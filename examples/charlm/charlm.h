@@ -28,8 +28,8 @@ typedef struct Options {
     long layers, channels, heads, context, batch, micro, slots, steps, warm, seed;
     double rate, last, decay, clip, dropout, first_scale;
     /* these may change between a checkpoint and its resumption */
-    const char *device, *blas, *comm, *save, *resume, *curve, *prompt;
-    long stop, report, evaluate, every, sample, ranks, hash, utilisation, offload, memory;
+    const char *device, *blas, *comm, *save, *resume, *curve, *trace, *prompt;
+    long stop, report, evaluate, every, sample, ranks, buckets, hash, utilisation, offload, memory;
     long automatic; /* --batch auto: `micro` is the most */
     double temperature, seconds;
     uint64_t given; /* bit i: the command line has option i */
@@ -202,6 +202,9 @@ void tape_product(Machine *machine, Tape *tape, Product product);
 /* send[r] goes to rank r, receive[r] comes from it. `send` NULL: receive[r] is rank r's own, for
  * all others. */
 void tape_transfer(Machine *machine, Tape *tape, const Lot *send, const Lot *receive);
+/* The first begins, and goes on beside what comes behind it; the last waits for what was begun. */
+void tape_begin_transfer(Machine *machine, Tape *tape, const Lot *send, const Lot *receive);
+void tape_wait(Machine *machine, Tape *tape);
 bool tape_run(Machine *machine, const Tape *tape);
 void tape_close(Tape *tape);
 
@@ -233,12 +236,18 @@ typedef struct Model {
     State state;
     Array training_text, validation_text;
 } Model;
+typedef struct Ready {  /* in a tape, where the gradients of parameters are whole */
+    size_t at;          /* operations */
+    size_t first, last; /* parameters: from the first to before the last */
+} Ready;
 typedef struct Pass { /* over a batch of windows */
     int64_t batch;
     Array text, start;            /* where the windows lie */
     Array logits, total, batches; /* the sum of the losses, and of how many */
     Tape tape;
     ls_step *windows; /* of validation */
+    Ready *ready;     /* of a slot */
+    size_t ready_count;
 } Pass;
 bool model_open(Model *model, Machine *machine, const Options *options, const Text *text);
 /* One value for each of some parameters, on the device. */
@@ -281,9 +290,12 @@ bool slots_open(Model *model);
 void slots_begin(Model *model);
 /* Everything of a training step, in its order. */
 void slots_fill(Model *model, Routine *routine);
-/* All moments to rank 0, or from there to their ranks. */
+/* All moments to rank 0, which has memory for them where --hash wants them. */
 void slots_gather_moments(Model *model);
-void slots_spread_moments(Model *model);
+/* Of a parameter the elements that this rank updates, from `begin` on; none: a length of 0. */
+typedef enum SlotsPart { SLOTS_VALUES, SLOTS_FIRST, SLOTS_SECOND } SlotsPart;
+void slots_piece(const Model *model, SlotsPart part, size_t parameter, Array *piece,
+                 int64_t *begin);
 void slots_describe(const Model *model);
 void slots_close(Slots *slots);
 /* Whether rank 0 says yes. */
@@ -346,6 +358,7 @@ typedef struct Checkpoint {
     int64_t step; /* training steps done */
     History history;
 } Checkpoint;
+/* All ranks; the same answer on all. */
 bool checkpoint_write(const char *path, Model *model, const Checkpoint *checkpoint);
 /* A hash of everything that it would hold. */
 bool checkpoint_hash(Model *model, const Checkpoint *checkpoint, uint64_t *hash);

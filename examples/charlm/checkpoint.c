@@ -3,7 +3,9 @@
  * Weights, both moments, the counters of steps and random draws, the loss scale, and the losses so
  * far; the options that shape the training are the file's metadata. What is written depends on the
  * options and the text alone, byte by byte but for the values: so the reader makes the header that
- * this model would have and compares, and a damaged or foreign file cannot get any further. */
+ * this model would have and compares, and a damaged or foreign file cannot get any further. Each
+ * rank writes what it keeps into the one file, rank 0 also what all have, and reads what it is to
+ * keep: the tensors are whole, so their number may be another then. */
 #include "charlm.h"
 
 #include <errno.h>
@@ -14,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { HEADER_MOST = 1 << 24, NAME_MOST = 48 };
+enum { HEADER_MOST = 1 << 24, NAME_MOST = 48, LENGTH_BYTES = 8 };
 #define FIRST_WORDS "{\"__metadata__\":{\"format\":\"charlm 1\""
 
 /* ---- whole files ---- */
@@ -75,6 +77,9 @@ typedef struct Entry {
     const char *type;
     Array array; /* on the device; or */
     void *host;  /* here, with the array's shape */
+    Array piece; /* elements of it that this rank writes, from `begin` on, if any */
+    int64_t begin;
+    bool kept; /* the piece is all that this rank has */
 } Entry;
 
 typedef struct Contents {
@@ -82,23 +87,44 @@ typedef struct Contents {
     size_t count;
     char *header;
     size_t header_size;
+    uint64_t bytes; /* of the file */
 } Contents;
 
-static void add(Contents *contents, const char *group, const char *name, Array array, void *host) {
+static Entry *add(Contents *contents, const char *group, const char *name, Array array,
+                  void *host) {
     Entry *entry = &contents->entries[contents->count++];
     const char *const types[LS_TYPE_COUNT] = {
         [LS_F64] = "F64", [LS_F32] = "F32", [LS_I64] = "I64", [LS_I32] = "I32"};
     *entry = (Entry){.array = array, .host = host, .type = types[array.type]};
     snprintf(entry->name, sizeof entry->name, "%s%s", group, name);
+    return entry;
+}
+
+static size_t size_of(Array array) {
+    return (size_t)array_size(array) * ls_type_size(array.type);
 }
 
 static size_t bytes_of(const Entry *entry) {
-    return (size_t)array_size(entry->array) * ls_type_size(entry->array.type);
+    return size_of(entry->array);
+}
+
+/* Of a parameter's tensors, what this rank writes. */
+static void add_tensors(Contents *contents, const Model *model, const char *group, SlotsPart part,
+                        const Array *arrays) {
+    const Parameters *all = &model->parameters;
+    for (size_t i = 0; i < all->count; i++) {
+        Entry *entry = add(contents, group, all->names[i], arrays[i], NULL);
+        entry->piece = entry->array;
+        if (!model->slots) continue;
+        slots_piece(model, part, i, &entry->piece, &entry->begin);
+        entry->kept = part != SLOTS_VALUES;
+    }
 }
 
 static void list_entries(Contents *contents, Model *model, Checkpoint *checkpoint) {
     Parameters *all = &model->parameters;
     State *state = &model->state;
+    const Array nothing = {.rank = 1};
     const Array points = {
         .type = LS_F64, .rank = 2, .shape = {(int64_t)checkpoint->history.count, 3}};
     add(contents, "", "history", points, checkpoint->history.points);
@@ -110,12 +136,14 @@ static void list_entries(Contents *contents, Model *model, Checkpoint *checkpoin
     add(contents, "state.", "good", state->good, NULL);
     add(contents, "state.", "scale", state->scale, NULL);
     add(contents, "state.", "total", state->total, NULL);
-    for (size_t i = 0; i < all->count; i++)
-        add(contents, "weights.", all->names[i], all->values[i], NULL);
-    for (size_t i = 0; i < all->count; i++)
-        add(contents, "first_moment.", all->names[i], all->first[i], NULL);
-    for (size_t i = 0; i < all->count; i++)
-        add(contents, "second_moment.", all->names[i], all->second[i], NULL);
+    if (ls_comm_rank(model->machine->comm) == 0)
+        for (size_t i = 0; i < contents->count; i++)
+            contents->entries[i].piece = contents->entries[i].array;
+    else
+        for (size_t i = 0; i < contents->count; i++) contents->entries[i].piece = nothing;
+    add_tensors(contents, model, "weights.", SLOTS_VALUES, all->values);
+    add_tensors(contents, model, "first_moment.", SLOTS_FIRST, all->first);
+    add_tensors(contents, model, "second_moment.", SLOTS_SECOND, all->second);
 }
 
 static void write_header(FILE *out, const Contents *contents, const Model *model) {
@@ -159,47 +187,71 @@ static bool open_contents(Contents *contents, Model *model, Checkpoint *checkpoi
     }
     write_header(out, contents, model);
     const bool ok = !ferror(out);
-    if (fclose(out) == 0 && ok) return true;
+    if (fclose(out) == 0 && ok) {
+        contents->bytes = LENGTH_BYTES + contents->header_size;
+        for (size_t i = 0; i < contents->count; i++)
+            contents->bytes += bytes_of(&contents->entries[i]);
+        return true;
+    }
     close_contents(contents);
     return fail("out of host memory");
 }
 
 /* ---- writing ---- */
 
-typedef struct Writing {
-    Model *model;
-    const Contents *contents;
-} Writing;
-
-static bool write_values(FILE *file, void *what) {
-    const Writing *writing = what;
-    const Contents *contents = writing->contents;
-    unsigned char length[8];
-    for (int i = 0; i < 8; i++)
+static bool write_header_bytes(ls_comm_file *file, const Contents *contents) {
+    unsigned char length[LENGTH_BYTES];
+    for (int i = 0; i < LENGTH_BYTES; i++)
         length[i] = (unsigned char)((uint64_t)contents->header_size >> 8 * i);
-    bool ok = fwrite(length, sizeof length, 1, file) == 1 &&
-              fwrite(contents->header, contents->header_size, 1, file) == 1;
+    return ls_comm_file_write(file, 0, length, sizeof length) == LS_OK &&
+           ls_comm_file_write(file, sizeof length, contents->header, contents->header_size) ==
+               LS_OK;
+}
+
+/* This rank's elements of an entry whose data begin at a place of the file. */
+static bool write_piece(ls_comm_file *file, Machine *machine, const Entry *entry, uint64_t at) {
+    const size_t bytes = size_of(entry->piece);
+    if (bytes == 0) return true;
+    void *values = entry->host ? NULL : malloc(bytes);
+    if (!entry->host && !values) return fail("out of host memory");
+    if (values) array_read(machine, entry->piece, values);
+    at += (uint64_t)entry->begin * ls_type_size(entry->array.type);
+    const bool ok =
+        !machine->failed &&
+        ls_comm_file_write(file, at, entry->host ? entry->host : values, bytes) == LS_OK;
+    free(values);
+    return ok;
+}
+
+static bool write_values(ls_comm_file *file, Machine *machine, const Contents *contents) {
+    uint64_t at = LENGTH_BYTES + contents->header_size;
+    bool ok = ls_comm_rank(machine->comm) > 0 || write_header_bytes(file, contents);
     for (size_t i = 0; i < contents->count && ok; i++) {
-        const Entry *entry = &contents->entries[i];
-        const size_t bytes = bytes_of(entry);
-        void *values = entry->host ? NULL : malloc(bytes + 1);
-        if (!entry->host && !values) return fail("out of host memory");
-        if (values) array_read(writing->model->machine, entry->array, values);
-        ok = !writing->model->machine->failed &&
-             fwrite(entry->host ? entry->host : values, 1, bytes, file) == bytes;
-        free(values);
+        ok = write_piece(file, machine, &contents->entries[i], at);
+        at += bytes_of(&contents->entries[i]);
     }
     return ok;
 }
 
+/* What a call says after its name; rank 0 says it for all. */
+static bool not_written(const Machine *machine) {
+    const char *message = ls_error_message(machine->context), *words = strstr(message, ": ");
+    return ls_comm_rank(machine->comm) == 0 && fail("%s", words ? words + 2 : message);
+}
+
 bool checkpoint_write(const char *path, Model *model, const Checkpoint *checkpoint) {
+    Machine *machine = model->machine;
     Contents contents;
     Checkpoint copy = *checkpoint; /* its values are only read */
+    ls_comm_file *file = NULL;
     if (!open_contents(&contents, model, &copy)) return false;
-    Writing writing = {model, &contents};
-    const bool ok = file_replace(path, write_values, &writing);
+    bool ok = ls_comm_file_create(machine->comm, path, contents.bytes, &file) == LS_OK;
+    if (ok) { /* a failure of ours to write is the call's to tell all ranks */
+        write_values(file, machine, &contents);
+        ok = ls_comm_file_close(file, !machine->failed) == LS_OK;
+    }
     close_contents(&contents);
-    return ok;
+    return ok ? !machine->failed : not_written(machine);
 }
 
 static uint64_t hash_more(uint64_t hash, const void *data, size_t bytes) { /* FNV-1a */
@@ -291,19 +343,41 @@ bool checkpoint_options(const char *path, Options *options) {
     return ok;
 }
 
-static bool read_values(FILE *file, const char *path, Model *model, const Contents *contents) {
+/* The file has all that its header says, and no more. */
+static bool check_size(FILE *file, const char *path, const Contents *contents) {
+    uint64_t at = LENGTH_BYTES + contents->header_size;
+    if (fseeko(file, 0, SEEK_END) != 0) return not_one(path);
+    const uint64_t size = (uint64_t)ftello(file);
     for (size_t i = 0; i < contents->count; i++) {
-        const Entry *entry = &contents->entries[i];
-        const size_t bytes = bytes_of(entry);
-        void *values = entry->host ? entry->host : malloc(bytes + 1);
-        if (!values) return fail("out of host memory");
-        const bool whole = fread(values, 1, bytes, file) == bytes;
-        if (whole && entry->array.data) array_write(model->machine, entry->array, values);
-        if (!entry->host) free(values);
-        if (!whole) return fail("%s ends in the middle of %s", path, entry->name);
+        at += bytes_of(&contents->entries[i]);
+        if (at > size) return fail("%s ends in the middle of %s", path, contents->entries[i].name);
     }
-    if (fgetc(file) != EOF) return not_one(path);
-    return !model->machine->failed;
+    return at == size || not_one(path);
+}
+
+/* Moments as far as this rank keeps them, all else whole. */
+static bool read_entry(FILE *file, const char *path, Machine *machine, const Entry *entry,
+                       uint64_t at) {
+    const Array array = entry->kept ? entry->piece : entry->array;
+    const size_t bytes = size_of(array);
+    if (entry->kept) at += (uint64_t)entry->begin * ls_type_size(array.type);
+    void *values = entry->host ? entry->host : malloc(bytes + 1);
+    if (!values) return fail("out of host memory");
+    const bool whole =
+        fseeko(file, (off_t)at, SEEK_SET) == 0 && fread(values, 1, bytes, file) == bytes;
+    if (whole && bytes && array.data) array_write(machine, array, values);
+    if (!entry->host) free(values);
+    return whole || fail("%s could not be read as far as %s", path, entry->name);
+}
+
+static bool read_values(FILE *file, const char *path, Model *model, const Contents *contents) {
+    uint64_t at = LENGTH_BYTES + contents->header_size;
+    bool ok = check_size(file, path, contents);
+    for (size_t i = 0; i < contents->count && ok; i++) {
+        ok = read_entry(file, path, model->machine, &contents->entries[i], at);
+        at += bytes_of(&contents->entries[i]);
+    }
+    return ok && !model->machine->failed;
 }
 
 static bool read_all(FILE *file, const char *path, Model *model, Checkpoint *checkpoint) {
@@ -334,7 +408,6 @@ bool checkpoint_read(const char *path, Model *model, Checkpoint *checkpoint) {
     if (!file) return false;
     const bool ok = read_all(file, path, model, checkpoint);
     fclose(file);
-    if (ok) slots_spread_moments(model);
     if (ok) model_refresh(model);
     return ok && !model->machine->failed;
 }

@@ -10,6 +10,7 @@ static bool read_input(Options *options, const Ranks *ranks, Text *text) {
     if (options->resume && !checkpoint_options(options->resume, options)) return false;
     if (options->save && !file_possible(options->save)) return false;
     if (options->curve && !file_possible(options->curve)) return false;
+    if (options->trace && !file_possible(options->trace)) return false;
     if (!options_divide(options, ranks->size, ranks->launched)) return false;
     if (!options_agree(options) || !text_read(options->text, text)) return false;
     uint8_t *letters = malloc(strlen(options->prompt) + 1);

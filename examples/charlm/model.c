@@ -110,8 +110,7 @@ bool model_open(Model *model, Machine *machine, const Options *options, const Te
     model->letters = text->count;
     const bool offloads = options->offload && !ls_context_shares_memory(machine->context);
     model->whole_moments = (ls_comm_size(machine->comm) == 1 && !offloads) ||
-                           (ls_comm_rank(machine->comm) == 0 && !offloads &&
-                            (options->save || options->resume || options->hash));
+                           (ls_comm_rank(machine->comm) == 0 && !offloads && options->hash);
     model->hidden = (options->channels * 8 / 3 + 31) / 32 * 32;
     if (!allocate_lists(&model->parameters,
                         (size_t)(FIRST_LAYER + options->layers * PER_LAYER + AT_END)))
@@ -512,6 +511,11 @@ static Array norm_backward(Builder *k, Array h, size_t gain, Array dy, Array dh,
     return drops ? dbranch : dh;
 }
 
+/* The gradients of these parameters are whole here. */
+static void note_ready(const Builder *k, Pass *pass, size_t first, size_t last) {
+    if (pass->ready) pass->ready[pass->ready_count++] = (Ready){k->tape->count, first, last};
+}
+
 static void backward(Builder *k, Pass *pass, Array dlogits) {
     const long count = k->model->options->layers;
     const int64_t c = k->c, g = k->b * k->heads, t = k->t;
@@ -525,6 +529,7 @@ static void backward(Builder *k, Pass *pass, Array dlogits) {
     layer_backward(k, dlogits, k->y, dy, at_end(k->model, HEAD));
     Array dbranch =
         norm_backward(k, k->last, at_end(k->model, NORM_OUT), dy, dh, dropped, 2 * count - 1);
+    note_ready(k, pass, at_end(k->model, 0), at_end(k->model, AT_END));
     for (long i = count - 1; i >= 0; i--) {
         const Layer *layer = &k->layers[i];
         run_layer_again(k, i);
@@ -547,11 +552,13 @@ static void backward(Builder *k, Pass *pass, Array dlogits) {
         layer_backward(k, dqkv, layer->y1, dy, of_layer(i, QKV));
         dbranch = norm_backward(k, layer->x, of_layer(i, NORM_1), dy, dh, dropped,
                                 i == 0 ? -1 : 2 * i - 1);
+        note_ready(k, pass, of_layer(i, 0), of_layer(i, PER_LAYER));
     }
     STEP(k->machine, k->program, k->tape, "embed_backward", BIND("text", pass->text),
          BIND("start", pass->start), BIND("letters", value(k, LETTERS)),
          BIND("places", value(k, PLACES)), BIND("dx", AS(dh, k->b, k->t, c)),
          BIND("dletters", gradient(k, LETTERS)), BIND("dplaces", gradient(k, PLACES)));
+    note_ready(k, pass, 0, FIRST_LAYER);
 }
 
 /* Which windows of the text, before the forward pass. */
@@ -635,8 +642,10 @@ void pass_open(Model *model, PassKind kind, PassInput input, Pass *pass) {
                  .layers = calloc((size_t)o->layers, sizeof(Layer)),
                  .kept = trains ? kept_of(o) : KEPT_INPUT,
                  .segment = (long)ceil(sqrt((double)o->layers))};
-    if (!k.layers) {
+    if (kind == PASS_SLOT) pass->ready = calloc((size_t)o->layers + 2, sizeof *pass->ready);
+    if (!k.layers || (kind == PASS_SLOT && !pass->ready)) {
         machine->failed = !fail("out of host memory");
+        free(k.layers);
         return;
     }
     draw(&k, kind, pass);
@@ -650,4 +659,5 @@ void pass_open(Model *model, PassKind kind, PassInput input, Pass *pass) {
 
 void pass_close(Pass *pass) {
     tape_close(&pass->tape);
+    free(pass->ready);
 }

@@ -64,6 +64,9 @@ static const Row rows[] = {
      false, FIELD(ranks), 0, 240, "0"},
     {"comm", "ENGINE", "shm or mpi: how the ranks exchange; as the launcher suggests if left out",
      TEXT, false, FIELD(comm), 0, 0, NULL},
+    {"buckets", "N",
+     "parts in which ranks exchange gradients, each while the next is computed (0: at the end)",
+     WHOLE, false, FIELD(buckets), 0, 1000, "0"},
     {"hash", "", "print a hash of weights, moments and losses at the end", FLAG, false, FIELD(hash),
      0, 1, "0"},
     {"utilisation", "",
@@ -88,6 +91,8 @@ static const Row rows[] = {
     {"resume", "FILE", "go on from a checkpoint, bit for bit", TEXT, false, FIELD(resume), 0, 0,
      NULL},
     {"curve", "FILE", "the losses as a picture, .svg", TEXT, false, FIELD(curve), 0, 0, NULL},
+    {"trace", "FILE", "when what ran on each rank, .json for Perfetto; slows the steps down", TEXT,
+     false, FIELD(trace), 0, 0, NULL},
     {"sample", "N", "characters to write at the end", WHOLE, false, FIELD(sample), 0, 1000000,
      "400"},
     {"prompt", "TEXT", "what the sample begins with", TEXT, false, FIELD(prompt), 0, 0, "\n"},
@@ -260,8 +265,10 @@ bool options_agree(const Options *options) {
         return fail("--slots %ld does not divide --batch %ld, the windows that are divided among "
                     "them",
                     options->slots, options->batch);
-    if (options->utilisation && (options->save || options->resume || options->curve))
-        return fail("--utilisation trains to measure: leave out --save, --resume and --curve");
+    if (options->utilisation &&
+        (options->save || options->resume || options->curve || options->trace))
+        return fail("--utilisation trains to measure: leave out --save, --resume, --curve and "
+                    "--trace");
     if (options->utilisation && options->slots)
         return fail("--utilisation measures one process without slots: leave out --ranks and "
                     "--slots");

@@ -5,13 +5,20 @@
  * S/N slots in a row and adds them with a binary counter: buffer i has the sum of slots that buffer
  * i - 1 waits for. Then each rank gets the partial sums of the part of all parameters whose moments
  * it keeps, and the step that updates them adds what came, the upper levels of the tree, as it
- * loads. That step is written over all parameters; ls_step_partition runs it on a rank's part. */
+ * loads. That step is written over all parameters; ls_step_partition runs it on a rank's part. With
+ * --buckets the sums go to their ranks in parts: the last slot's backward pass runs in sections,
+ * behind each of which what is whole is added up and sent while the next section runs. */
 #include "charlm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { LEVELS_MAX = 11 };
+
+typedef struct Bucket {
+    Tape section; /* of the last pass's tape, whose operations it shares */
+    Tape behind;  /* adds up and begins the exchange */
+} Bucket;
 
 struct Slots {
     Model *model;
@@ -21,6 +28,8 @@ struct Slots {
     Pass passes[LEVELS_MAX];
     Tape clears[LEVELS_MAX], adds[LEVELS_MAX]; /* adds[i]: buffer i + 1 to i */
     Tape keep, update;
+    Bucket *buckets; /* with --buckets and other ranks */
+    size_t bucket_count;
     Array total, letters, totals, counts, slot; /* the loss of a slot; those of all */
     ls_cut *cuts;
     /* By rank, the pieces that it owns: of the gradients here, of the weights; */
@@ -160,25 +169,91 @@ static void make_tapes(Slots *slots) {
          VALUE("others", (double)((slots->count - slots->own) * micro)));
 }
 
-/* The sum of 2^level slots in buffer `at`. */
-static void add_slots(Slots *slots, Routine *routine, size_t level, size_t at) {
+static void add_pass(Slots *slots, Routine *routine, size_t at, bool last) {
     Machine *machine = slots->model->machine;
-    if (level > 0) {
-        add_slots(slots, routine, level - 1, at);
-        add_slots(slots, routine, level - 1, at + 1);
-        routine_add(machine, routine, &slots->adds[at]);
+    const long whole = slots->model->options->micro - (last && slots->bucket_count > 0);
+    routine_add(machine, routine, &slots->clears[at]);
+    for (long i = 0; i < whole; i++) routine_add(machine, routine, &slots->passes[at].tape);
+    for (size_t b = 0; last && b < slots->bucket_count; b++) {
+        routine_add(machine, routine, &slots->buckets[b].section);
+        routine_add(machine, routine, &slots->buckets[b].behind);
+    }
+    routine_add(machine, routine, &slots->keep);
+}
+
+/* The sum of 2^level slots in buffer `at`; `last`: buckets add up what comes behind the last. */
+static void add_slots(Slots *slots, Routine *routine, size_t level, size_t at, bool last) {
+    if (level == 0) {
+        add_pass(slots, routine, at, last);
         return;
     }
-    routine_add(machine, routine, &slots->clears[at]);
-    for (long i = 0; i < slots->model->options->micro; i++)
-        routine_add(machine, routine, &slots->passes[at].tape);
-    routine_add(machine, routine, &slots->keep);
+    add_slots(slots, routine, level - 1, at, false);
+    add_slots(slots, routine, level - 1, at + 1, last);
+    if (!last || slots->bucket_count == 0)
+        routine_add(slots->model->machine, routine, &slots->adds[at]);
 }
 
 void slots_fill(Model *model, Routine *routine) {
     Slots *slots = model->slots;
-    add_slots(slots, routine, slots->levels - 1, 0);
+    add_slots(slots, routine, slots->levels - 1, 0, true);
     routine_add(model->machine, routine, &slots->update);
+}
+
+/* ---- buckets ---- */
+
+/* What of a lot, a rank's pieces, is of the parameters from `first` to before `last`. */
+static Lot lot_within(const Slots *slots, const Lot *lot, int rank, size_t first, size_t last) {
+    size_t count, begin = 0;
+    ls_partition_piece *pieces = pieces_of(slots, rank, &count);
+    while (pieces && begin < count && pieces[begin].tensor < first) begin++;
+    Lot part = {lot->arrays + begin, 0};
+    while (pieces && begin + part.count < count && pieces[begin + part.count].tensor < last)
+        part.count++;
+    free(pieces);
+    return part;
+}
+
+/* Adds the buffers that the last pass ends, the upper one to the one below, and begins to send. */
+static void fill_bucket(Slots *slots, Tape *tape, size_t first, size_t last) {
+    Machine *machine = slots->model->machine;
+    const int size = ranks_of(slots), rank = rank_of(slots);
+    Lot *send = calloc((size_t)size, sizeof *send), *receive = calloc((size_t)size, sizeof *send);
+    if (!send || !receive) out_of_memory(machine);
+    for (size_t level = slots->levels - 1; level > 0 && !machine->failed; level--)
+        STEP(machine, machine->plain, tape, "add_gradients",
+             LIST("a", &slots->buffers[level - 1][first], last - first),
+             LIST("b", &slots->buffers[level][first], last - first));
+    for (int r = 0; r < size && !machine->failed; r++) {
+        send[r] = lot_within(slots, &slots->gradients[r], r, first, last);
+        receive[r] = lot_within(slots, &slots->received[r], rank, first, last);
+    }
+    if (!machine->failed) tape_begin_transfer(machine, tape, send, receive);
+    free(send);
+    free(receive);
+}
+
+static void make_buckets(Slots *slots) {
+    Machine *machine = slots->model->machine;
+    const Pass *pass = &slots->passes[slots->levels - 1];
+    const size_t marks = pass->ready_count, asked = (size_t)slots->model->options->buckets;
+    const size_t count = asked < marks ? asked : marks;
+    size_t at = 0;
+    if (count == 0 || ranks_of(slots) == 1) return;
+    slots->buckets = calloc(count, sizeof *slots->buckets);
+    if (!slots->buckets) {
+        out_of_memory(machine);
+        return;
+    }
+    slots->bucket_count = count;
+    for (size_t b = 0; b < count && !machine->failed; b++) { /* backwards through the parameters */
+        const Ready *from = &pass->ready[marks * b / count];
+        const Ready *to = &pass->ready[marks * (b + 1) / count - 1];
+        const size_t end = b + 1 < count ? to->at : pass->tape.count;
+        slots->buckets[b].section =
+            (Tape){.operations = pass->tape.operations + at, .count = end - at};
+        fill_bucket(slots, &slots->buckets[b].behind, to->first, from->last);
+        at = end;
+    }
 }
 
 /* ---- between the ranks ---- */
@@ -227,7 +302,10 @@ static void make_update(Slots *slots) {
         losses[r] = (Lot){ranges[r], 2};
     }
     if (!machine->failed) {
-        tape_transfer(machine, &slots->update, slots->gradients, slots->received);
+        if (slots->bucket_count > 0)
+            tape_wait(machine, &slots->update);
+        else
+            tape_transfer(machine, &slots->update, slots->gradients, slots->received);
         tape_transfer(machine, &slots->update, NULL, losses);
         const Argument arguments[] = {
             LIST("p", slots->values[rank].arrays, count),
@@ -267,9 +345,9 @@ static void make_update(Slots *slots) {
     free(shapes);
 }
 
-/* ---- moments at one place ---- */
+/* ---- moments at one place, and at theirs ---- */
 
-static void move_moments(Model *model, Lot own, Lot *whole, bool to_rank_0) {
+static void gather_moments(Model *model, Lot own, Lot *whole) {
     Slots *slots = model->slots;
     Machine *machine = model->machine;
     const int rank = rank_of(slots), size = ranks_of(slots);
@@ -280,27 +358,38 @@ static void move_moments(Model *model, Lot own, Lot *whole, bool to_rank_0) {
         if (r == 0) elsewhere[r] = own;
         if (rank == 0) at_0[r] = whole[r];
     }
-    if (!machine->failed)
-        tape_transfer(machine, &tape, to_rank_0 ? elsewhere : at_0, to_rank_0 ? at_0 : elsewhere);
+    if (!machine->failed) tape_transfer(machine, &tape, elsewhere, at_0);
     tape_run(machine, &tape);
     tape_close(&tape);
     free(at_0);
     free(elsewhere);
 }
 
-static void move_both(Model *model, bool to_rank_0) {
+void slots_gather_moments(Model *model) {
     Slots *slots = model->slots;
     if (!slots || ranks_of(slots) == 1) return;
-    move_moments(model, slots->first_moment, slots->whole_first, to_rank_0);
-    move_moments(model, slots->second_moment, slots->whole_second, to_rank_0);
+    gather_moments(model, slots->first_moment, slots->whole_first);
+    gather_moments(model, slots->second_moment, slots->whole_second);
 }
 
-void slots_gather_moments(Model *model) {
-    move_both(model, true);
-}
-
-void slots_spread_moments(Model *model) {
-    move_both(model, false);
+void slots_piece(const Model *model, SlotsPart part, size_t parameter, Array *piece,
+                 int64_t *begin) {
+    const Slots *slots = model->slots;
+    const Lot *const lots[] = {
+        [SLOTS_VALUES] = &slots->values[rank_of(slots)],
+        [SLOTS_FIRST] = &slots->first_moment,
+        [SLOTS_SECOND] = &slots->second_moment,
+    };
+    size_t count;
+    ls_partition_piece *pieces = pieces_of(slots, rank_of(slots), &count);
+    *piece = (Array){.type = LS_F32, .rank = 1};
+    *begin = 0;
+    for (size_t i = 0; pieces && i < count; i++) {
+        if (pieces[i].tensor != parameter) continue;
+        *piece = lots[part]->arrays[i];
+        *begin = pieces[i].first;
+    }
+    free(pieces);
 }
 
 /* ---- life ---- */
@@ -316,6 +405,7 @@ bool slots_open(Model *model) {
     make_buffers(slots);
     if (!machine->failed) make_lots(slots);
     if (!machine->failed) make_tapes(slots);
+    if (!machine->failed) make_buckets(slots);
     if (!machine->failed) make_update(slots);
     return !machine->failed;
 }
@@ -357,6 +447,8 @@ void slots_close(Slots *slots) {
         tape_close(&slots->adds[level]);
         free(slots->buffers[level]);
     }
+    for (size_t b = 0; b < slots->bucket_count; b++) tape_close(&slots->buckets[b].behind);
+    free(slots->buckets);
     tape_close(&slots->keep);
     tape_close(&slots->update);
     free_lots(slots, slots->gradients);

@@ -291,8 +291,9 @@ void tape_product(Machine *machine, Tape *tape, Product product) {
 /* ---- what goes between the ranks ---- */
 
 struct Transfer {
-    ls_comm_part *send, *receive; /* send NULL: all are to have what each has in receive */
+    ls_comm_part *send, *receive; /* send NULL: all are to have what each has in receive; */
     ls_comm_piece *pieces;
+    bool begins, waits; /* waits: that is all, and both are NULL */
 };
 
 static size_t count_pieces(const Lot *lots, int count) {
@@ -321,28 +322,49 @@ static void transfer_free(Transfer *transfer) {
     free(transfer);
 }
 
-void tape_transfer(Machine *machine, Tape *tape, const Lot *send, const Lot *receive) {
-    const int size = ls_comm_size(machine->comm);
+static Transfer *append_transfer(Machine *machine, Tape *tape) {
     Operation *operation = machine->failed ? NULL : append(machine, tape);
-    Transfer *transfer = operation ? calloc(1, sizeof *transfer) : NULL;
-    if (!transfer) {
-        if (operation) out_of_memory(machine);
-        return;
-    }
-    operation->transfer = transfer;
+    if (!operation) return NULL;
+    operation->transfer = calloc(1, sizeof *operation->transfer);
+    if (!operation->transfer) out_of_memory(machine);
+    return operation->transfer;
+}
+
+static Transfer *add_transfer(Machine *machine, Tape *tape, const Lot *send, const Lot *receive) {
+    const int size = ls_comm_size(machine->comm);
+    Transfer *transfer = append_transfer(machine, tape);
+    if (!transfer) return NULL;
     transfer->pieces = calloc(count_pieces(send, size) + count_pieces(receive, size) + 1,
                               sizeof *transfer->pieces);
     transfer->receive = calloc((size_t)size, sizeof *transfer->receive);
     if (send) transfer->send = calloc((size_t)size, sizeof *transfer->send);
     if (!transfer->pieces || !transfer->receive || (send && !transfer->send)) {
         out_of_memory(machine);
-        return;
+        return NULL;
     }
     ls_comm_piece *next = fill_parts(transfer->receive, transfer->pieces, receive, size);
     if (send) fill_parts(transfer->send, next, send, size);
+    return transfer;
+}
+
+void tape_transfer(Machine *machine, Tape *tape, const Lot *send, const Lot *receive) {
+    add_transfer(machine, tape, send, receive);
+}
+
+void tape_begin_transfer(Machine *machine, Tape *tape, const Lot *send, const Lot *receive) {
+    Transfer *transfer = add_transfer(machine, tape, send, receive);
+    if (transfer) transfer->begins = true;
+}
+
+void tape_wait(Machine *machine, Tape *tape) {
+    Transfer *transfer = append_transfer(machine, tape);
+    if (transfer) transfer->waits = true;
 }
 
 static ls_status transfer_run(Machine *machine, const Transfer *transfer) {
+    if (transfer->waits) return ls_comm_wait(machine->comm);
+    if (transfer->begins)
+        return ls_comm_begin_all_to_all(machine->comm, transfer->send, transfer->receive);
     if (!transfer->send) return ls_comm_all_gather(machine->comm, transfer->receive);
     return ls_comm_all_to_all(machine->comm, transfer->send, transfer->receive);
 }

@@ -161,9 +161,7 @@ static bool reports(const Trainer *trainer) {
 
 static bool save(const Trainer *trainer) {
     const Options *o = trainer->model->options;
-    slots_gather_moments(trainer->model);
     offload_wait(trainer->model);
-    if (!reports(trainer)) return !trainer->model->machine->failed;
     if (!checkpoint_write(o->save, trainer->model, trainer->checkpoint)) return false;
     printf("saved    %s after step %lld\n", o->save, (long long)trainer->checkpoint->step);
     return true;
@@ -296,6 +294,21 @@ static bool print_hash(const Trainer *trainer) {
     return true;
 }
 
+/* What runs from here on, for the trace. */
+static bool begin_trace(const Machine *machine, const Options *options) {
+    return !options->trace || ls_profile_begin(machine->context) == LS_OK ||
+           fail("--trace: %s", ls_error_message(machine->context));
+}
+
+static bool write_trace(const Machine *machine, const Options *options) {
+    if (!options->trace) return true;
+    if (ls_profile_end(machine->context) != LS_OK ||
+        ls_comm_trace(machine->comm, options->trace) != LS_OK)
+        return fail("--trace: %s", ls_error_message(machine->context));
+    printf("traced   %s\n", options->trace);
+    return true;
+}
+
 bool train(Model *model, Checkpoint *checkpoint) {
     Trainer trainer = {.model = model, .checkpoint = checkpoint, .began = seconds()};
     bool ok = open_trainer(&trainer);
@@ -303,7 +316,8 @@ bool train(Model *model, Checkpoint *checkpoint) {
     if (ok) {
         introduce(&trainer);
         void (*before)(int) = signal(SIGINT, interrupt);
-        ok = run(&trainer);
+        ok = begin_trace(model->machine, model->options) && run(&trainer) &&
+             write_trace(model->machine, model->options);
         signal(SIGINT, before);
     }
     if (ok) conclude(&trainer);

@@ -184,6 +184,7 @@ void ls_comm_destroy(ls_comm *comm) {
     ls_comm **at = &comm->context->comms;
     while (*at != comm) at = &(*at)->next;
     *at = comm->next;
+    aside_close(comm);
     comm->engine->close(comm->state);
     operations_free(comm);
     free(comm);

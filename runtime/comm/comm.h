@@ -54,6 +54,8 @@ typedef struct CommEngine {
     void (*abort)(void *state, const char *reason); /* NULL reason: none was given */
     ls_status (*check)(void *state, Error *error);
     void (*close)(void *state);
+    /* Whether `run` may be called by a thread of ours while others use the library; NULL: yes. */
+    bool (*any_thread)(const void *state);
 } CommEngine;
 extern const CommEngine engine_self;              /* self.c */
 extern const CommEngine engine_shm;               /* shm.c */
@@ -85,13 +87,28 @@ DoingText transfer_describe(uint64_t doing);
 /* A place in a part, from which bytes are taken and to which they are given in order. */
 typedef struct Cursor {
     const ls_comm_piece *piece;
-    uint64_t at, left; /* within the piece; of the part */
+    uint64_t at;        /* within the piece */
+    uint64_t left, all; /* bytes of the part that are to come, and that it has */
 } Cursor;
 Cursor cursor_open(const ls_comm_part *part);
 /* The memory that comes next, at most `bytes`, and goes past it; 0: there is no more. */
 uint64_t cursor_next(Cursor *cursor, uint64_t bytes, char **data);
 void cursor_take(Cursor *cursor, char *to, uint64_t bytes);
 void cursor_give(Cursor *cursor, const char *from, uint64_t bytes);
+
+/* aside.c: operations beside the launches. */
+typedef struct CommAside CommAside;
+typedef struct CommItem { /* of its queue */
+    struct CommItem *next;
+    const char *call;
+    Transfer transfer;
+    bool queued;
+    void *once; /* is freed when it is done; NULL: it may come again */
+} CommItem;
+ls_status aside_open(ls_comm *comm, const char *call); /* the first time it makes the thread */
+void aside_add(ls_comm *comm, CommItem *item);
+void aside_wait(ls_comm *comm); /* until the queue is empty */
+void aside_close(ls_comm *comm);
 
 /* comm.c */
 struct ls_comm {
@@ -100,6 +117,7 @@ struct ls_comm {
     const CommEngine *engine;
     void *state;
     int rank, size;
+    CommAside *aside;           /* or NULL */
     struct CommRecord *records; /* operations in graphs, until the communicator goes */
     char *staging;              /* of a GPU's operations outside of graphs: page-locked, */
                                 /* or the device's where the engine moves that */
@@ -117,5 +135,7 @@ ls_status comm_queue(ls_comm *comm, const char *call, const Transfer *transfer, 
 
 /* operation.c */
 void operations_free(ls_comm *comm); /* what was recorded, and staging */
+/* Some bytes of the host's from each rank, on every rank, by rank. Waits. */
+ls_status comm_tell(ls_comm *comm, const char *call, const void *own, size_t bytes, void *all);
 
 #endif

@@ -105,6 +105,10 @@ static void close_mpi(void *state) {
     ((MpiHead *)state)->interface->close(state);
 }
 
+static bool any_thread(const void *state) {
+    return ((const MpiHead *)state)->any_thread;
+}
+
 const CommEngine engine_mpi = {
     .name = "mpi",
     .most = 1 << 20,
@@ -114,4 +118,5 @@ const CommEngine engine_mpi = {
     .abort = abort_all,
     .check = check,
     .close = close_mpi,
+    .any_thread = any_thread,
 };

@@ -18,6 +18,7 @@ extern const MpiInterface mpi_open_mpi, mpi_mpich;
 /* The head of each interface's state. */
 typedef struct MpiHead {
     const MpiInterface *interface;
+    bool any_thread; /* may call the library */
 } MpiHead;
 
 /* mpi.c: MPI is initialised by us: `finalize` is called at the process's end, unless a communicator

@@ -47,7 +47,7 @@ typedef struct Mpi {
     Handle comm, byte, none; /* none: no request */
     int rank, size;
     double timeout_s;
-    bool any_thread, noticing;
+    bool noticing;
     uint64_t operations, doing;
     Word *out, *in;
     uint64_t *left; /* by rank: after how many operations it ended; UINT64_MAX: it has not */
@@ -144,7 +144,7 @@ static void abort_all(void *state, const char *reason) {
     snprintf(text, sizeof text, "rank %d aborted%s%.200s", mpi->rank, reason ? ": " : "",
              reason ? reason : "");
     keep_reason(mpi, text);
-    if (mpi->any_thread && !atomic_exchange(&mpi->told, true))
+    if (mpi->head.any_thread && !atomic_exchange(&mpi->told, true))
         tell_all(mpi, UINT64_MAX, mpi->reason); /* else the next call does */
 }
 
@@ -430,7 +430,7 @@ static ls_status initialise(Mpi *mpi, Error *error) {
     } else if (status == LS_OK) {
         status = CHECK(mpi, error, Query_thread, &provided);
     }
-    mpi->any_thread = provided == MPI_MULTIPLE;
+    mpi->head.any_thread = provided == MPI_MULTIPLE;
     return status;
 }
 

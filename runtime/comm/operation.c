@@ -12,8 +12,8 @@
 typedef struct CommRecord {
     struct CommRecord *next;
     ls_comm *comm;
-    const char *call;
-    Transfer transfer; /* of the host's memory */
+    CommItem item; /* its transfer is of the host's memory */
+    bool begins;   /* only, and goes on aside */
     ls_host_work work;
     char *staging;
     max_align_t parts[];
@@ -112,7 +112,7 @@ static const ls_comm_part *keep_parts(const ls_comm_part *parts, int count,
     return count > 0 ? kept : NULL;
 }
 
-static CommRecord *keep_record(ls_comm *comm, const char *call, const Transfer *transfer) {
+static CommRecord *make_record(ls_comm *comm, const char *call, const Transfer *transfer) {
     Counts counts = {0, 0};
     const int sends = send_count(comm, transfer), receives = receive_count(comm, transfer);
     count_parts(transfer->send, sends, &counts);
@@ -123,10 +123,15 @@ static CommRecord *keep_record(ls_comm *comm, const char *call, const Transfer *
     ls_comm_part *part = (ls_comm_part *)(void *)record->parts;
     ls_comm_piece *piece = (ls_comm_piece *)(void *)(part + counts.parts);
     record->comm = comm;
-    record->call = call;
-    record->transfer = *transfer;
-    record->transfer.send = keep_parts(transfer->send, sends, &part, &piece);
-    record->transfer.receive = keep_parts(transfer->receive, receives, &part, &piece);
+    record->item = (CommItem){.call = call, .transfer = *transfer};
+    record->item.transfer.send = keep_parts(transfer->send, sends, &part, &piece);
+    record->item.transfer.receive = keep_parts(transfer->receive, receives, &part, &piece);
+    return record;
+}
+
+static CommRecord *keep_record(ls_comm *comm, const char *call, const Transfer *transfer) {
+    CommRecord *record = make_record(comm, call, transfer);
+    if (!record) return NULL;
     record->next = comm->records;
     comm->records = record;
     return record;
@@ -319,14 +324,20 @@ static ls_status run_on_stream(ls_comm *comm, const char *call, const Transfer *
 static void run_record(void *argument, uint64_t first, uint64_t last) {
     CommRecord *record = argument;
     (void)first, (void)last;
-    copy_own(record->comm, &record->transfer); /* on a CPU, which cannot fail; else it is empty */
-    comm_run(record->comm, record->call, &record->transfer);
+    ls_comm *comm = record->comm;
+    copy_own(comm, &record->item.transfer); /* on a CPU, which cannot fail; else it is empty */
+    if (record->begins) {
+        aside_add(comm, &record->item);
+        return;
+    }
+    aside_wait(comm);
+    comm_run(comm, record->item.call, &record->item.transfer);
 }
 
 static ls_status record_host(CommRecord *record) {
     ls_comm *comm = record->comm;
     record->work = (ls_host_work){run_record, record, 1};
-    return ls_host_call(comm->context, &record->work);
+    return host_call(comm->context, record->item.call, &record->work);
 }
 
 /* The copies go into the driver's graph beside the host function. */
@@ -359,9 +370,59 @@ static ls_status record_through_host(ls_comm *comm, const char *call, const Tran
     return status;
 }
 
+/* ---- beside the launches ---- */
+
+static bool goes_aside(const ls_comm *comm) {
+    const CommEngine *engine = comm->engine;
+    return comm->context->driver->kind == LS_DEVICE_CPU && comm->size > 1 &&
+           (!engine->any_thread || engine->any_thread(comm->state));
+}
+
+/* The own part is copied in the stream's order. */
+static ls_status begin(ls_comm *comm, const char *call, const Transfer *transfer, bool captured) {
+    Error *error = &comm->context->error;
+    ls_status status = aside_open(comm, call);
+    if (status != LS_OK) return status;
+    CommRecord *record =
+        captured ? keep_record(comm, call, transfer) : make_record(comm, call, transfer);
+    if (!record) return error_memory(error, call);
+    record->begins = true;
+    if (captured) return record_host(record);
+    record->item.once = record;
+    status = copy_own(comm, transfer);
+    if (status == LS_OK)
+        aside_add(comm, &record->item);
+    else
+        free(record);
+    return status;
+}
+
+static void run_wait(void *argument, uint64_t first, uint64_t last) {
+    const CommRecord *record = argument;
+    (void)first, (void)last;
+    aside_wait(record->comm);
+}
+
+ls_status ls_comm_wait(ls_comm *comm) {
+    static const char call[] = "ls_comm_wait";
+    if (!comm) return error_set(NULL, LS_ERROR_ARGUMENT, "%s: comm is NULL", call);
+    ls_context *context = comm->context;
+    if (!comm->aside) return ls_comm_check(comm);
+    if (!context->capture) {
+        const ProfileSpan span = profile_open(context, NULL);
+        aside_wait(comm);
+        profile_close(context, span, call, PROFILE_HOST, (Moved){0, 0});
+        return ls_comm_check(comm);
+    }
+    CommRecord *record = keep_record(comm, call, &(Transfer){.kind = TRANSFER_BARRIER});
+    if (!record) return error_memory(&context->error, call);
+    record->work = (ls_host_work){run_wait, record, 1};
+    return host_call(context, call, &record->work);
+}
+
 /* ---- operations ---- */
 
-static ls_status run(ls_comm *comm, const char *call, const Transfer *transfer) {
+static ls_status run(ls_comm *comm, const char *call, const Transfer *transfer, bool aside) {
     ls_context *context = comm->context;
     const bool on_cpu = context->driver->kind == LS_DEVICE_CPU;
     bool captured;
@@ -372,20 +433,25 @@ static ls_status run(ls_comm *comm, const char *call, const Transfer *transfer) 
         return error_set(&context->error, comm->failed_with, "%s", comm->failure.text);
     status = check_own(comm, call, transfer);
     if (status != LS_OK) return status;
+    if (aside && goes_aside(comm)) return begin(comm, call, transfer, captured);
     if (on_cpu && captured) {
         CommRecord *record = keep_record(comm, call, transfer);
         return record ? record_host(record) : error_memory(&context->error, call);
     }
     status = copy_own(comm, transfer);
     if (status != LS_OK) return status;
+    if (captured && !comm->engine->queue) return record_through_host(comm, call, transfer);
+    const ProfileSpan span = profile_open(context, NULL);
     if (on_cpu) {
+        aside_wait(comm);
         status = comm_run(comm, call, transfer);
         if (status != LS_OK) error_set(&context->error, status, "%s", comm->failure.text);
-        return status;
+    } else {
+        status = comm->engine->queue ? run_on_stream(comm, call, transfer, captured)
+                                     : run_through_host(comm, call, transfer);
     }
-    if (comm->engine->queue) return run_on_stream(comm, call, transfer, captured);
-    return captured ? record_through_host(comm, call, transfer)
-                    : run_through_host(comm, call, transfer);
+    profile_close(context, span, call, PROFILE_HOST, (Moved){0, 0});
+    return status;
 }
 
 static ls_status missing(const ls_comm *comm, const char *call, const char *what) {
@@ -393,25 +459,42 @@ static ls_status missing(const ls_comm *comm, const char *call, const char *what
                      what);
 }
 
-ls_status ls_comm_all_to_all(ls_comm *comm, const ls_comm_part *send, const ls_comm_part *receive) {
-    static const char call[] = "ls_comm_all_to_all";
+static ls_status all_to_all(ls_comm *comm, const char *call, const ls_comm_part *send,
+                            const ls_comm_part *receive, bool aside) {
     if (!comm || !send || !receive)
         return missing(comm, call, !comm ? "comm" : (!send ? "send" : "receive"));
     ls_status status = check_parts(comm, call, send, 0, comm->size);
     if (status == LS_OK) status = check_parts(comm, call, receive, 0, comm->size);
     if (status != LS_OK) return status;
-    return run(comm, call,
-               &(Transfer){.kind = TRANSFER_ALL_TO_ALL, .send = send, .receive = receive});
+    const Transfer transfer = {.kind = TRANSFER_ALL_TO_ALL, .send = send, .receive = receive};
+    return run(comm, call, &transfer, aside);
 }
 
-ls_status ls_comm_all_gather(ls_comm *comm, const ls_comm_part *parts) {
-    static const char call[] = "ls_comm_all_gather";
+static ls_status all_gather(ls_comm *comm, const char *call, const ls_comm_part *parts,
+                            bool aside) {
     if (!comm || !parts) return missing(comm, call, comm ? "parts" : "comm");
     ls_status status = check_parts(comm, call, parts, 0, comm->size);
     if (status != LS_OK) return status;
-    return run(
-        comm, call,
-        &(Transfer){.kind = TRANSFER_ALL_GATHER, .send = &parts[comm->rank], .receive = parts});
+    const Transfer transfer = {
+        .kind = TRANSFER_ALL_GATHER, .send = &parts[comm->rank], .receive = parts};
+    return run(comm, call, &transfer, aside);
+}
+
+ls_status ls_comm_all_to_all(ls_comm *comm, const ls_comm_part *send, const ls_comm_part *receive) {
+    return all_to_all(comm, "ls_comm_all_to_all", send, receive, false);
+}
+
+ls_status ls_comm_begin_all_to_all(ls_comm *comm, const ls_comm_part *send,
+                                   const ls_comm_part *receive) {
+    return all_to_all(comm, "ls_comm_begin_all_to_all", send, receive, true);
+}
+
+ls_status ls_comm_all_gather(ls_comm *comm, const ls_comm_part *parts) {
+    return all_gather(comm, "ls_comm_all_gather", parts, false);
+}
+
+ls_status ls_comm_begin_all_gather(ls_comm *comm, const ls_comm_part *parts) {
+    return all_gather(comm, "ls_comm_begin_all_gather", parts, true);
 }
 
 ls_status ls_comm_broadcast(ls_comm *comm, int root, const ls_comm_part *part) {
@@ -428,11 +511,35 @@ ls_status ls_comm_broadcast(ls_comm *comm, int root, const ls_comm_part *part) {
         transfer.send = part;
     else
         transfer.receive = part;
-    return run(comm, call, &transfer);
+    return run(comm, call, &transfer, false);
 }
 
 ls_status ls_comm_barrier(ls_comm *comm) {
     static const char call[] = "ls_comm_barrier";
     if (!comm) return missing(NULL, call, "comm");
-    return run(comm, call, &(Transfer){.kind = TRANSFER_BARRIER});
+    return run(comm, call, &(Transfer){.kind = TRANSFER_BARRIER}, false);
+}
+
+/* Through memory of the device, as operations take it. */
+ls_status comm_tell(ls_comm *comm, const char *call, const void *own, size_t bytes, void *all) {
+    ls_context *context = comm->context;
+    const size_t size = (size_t)comm->size;
+    void *memory = NULL;
+    ls_comm_piece *pieces = calloc(size, sizeof *pieces);
+    ls_comm_part *parts = calloc(size, sizeof *parts);
+    ls_status status = pieces && parts ? ls_alloc(context, size * bytes, &memory)
+                                       : error_memory(&context->error, call);
+    char *device = memory;
+    for (size_t i = 0; i < size && status == LS_OK; i++) {
+        pieces[i] = (ls_comm_piece){device + i * bytes, bytes};
+        parts[i] = (ls_comm_part){&pieces[i], 1};
+    }
+    if (status == LS_OK)
+        status = ls_copy_in(context, device + (size_t)comm->rank * bytes, own, bytes);
+    if (status == LS_OK) status = ls_comm_all_gather(comm, parts);
+    if (status == LS_OK) status = ls_copy_out(context, all, device, size * bytes);
+    ls_free(context, memory);
+    free(pieces);
+    free(parts);
+    return status;
 }

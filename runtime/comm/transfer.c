@@ -4,6 +4,9 @@
 
 #include <stdio.h>
 #include <string.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 uint64_t part_bytes(const ls_comm_part *part) {
     uint64_t bytes = 0;
@@ -53,7 +56,8 @@ DoingText transfer_describe(uint64_t doing) {
 }
 
 Cursor cursor_open(const ls_comm_part *part) {
-    return (Cursor){.piece = part ? part->pieces : NULL, .left = part_bytes(part)};
+    const uint64_t bytes = part_bytes(part);
+    return (Cursor){.piece = part ? part->pieces : NULL, .left = bytes, .all = bytes};
 }
 
 uint64_t cursor_next(Cursor *cursor, uint64_t bytes, char **data) {
@@ -77,9 +81,32 @@ void cursor_take(Cursor *cursor, char *to, uint64_t bytes) {
         memcpy(to, data, count);
 }
 
+/* Stores past the caches, which then need not read what is overwritten: for what is too large to
+ * be still there when it is used. */
+static void copy_past_caches(char *to, const char *from, uint64_t bytes) {
+#if defined(__SSE2__)
+    enum { LINE = 64, WORD = sizeof(__m128i) };
+    uint64_t at = -(uintptr_t)to % WORD;
+    if (bytes >= LINE) memcpy(to, from, at);
+    for (; bytes >= LINE && at <= bytes - LINE; at += LINE)
+        for (int i = 0; i < LINE; i += WORD)
+            _mm_stream_si128((__m128i *)(void *)(to + at + i),
+                             _mm_loadu_si128((const __m128i *)(const void *)(from + at + i)));
+    _mm_sfence();
+    if (bytes < LINE) at = 0;
+    memcpy(to + at, from + at, bytes - at);
+#else
+    memcpy(to, from, bytes);
+#endif
+}
+
 void cursor_give(Cursor *cursor, const char *from, uint64_t bytes) {
+    enum { LARGE = 1 << 20 }; /* of all that the cursor goes over */
     char *data = NULL;
     for (uint64_t count; bytes > 0 && (count = cursor_next(cursor, bytes, &data)) > 0;
          from += count, bytes -= count)
-        memcpy(data, from, count);
+        if (cursor->all >= LARGE)
+            copy_past_caches(data, from, count);
+        else
+            memcpy(data, from, count);
 }

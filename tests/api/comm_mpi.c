@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static void killed(Rank *rank) {
@@ -29,7 +30,53 @@ static void import(Rank *rank) {
     HOLDS(ls_comm_import(rank->context, "mpi", NULL, &own) == LS_ERROR_ARGUMENT);
 }
 
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+enum { PART_BYTES = 50000, RANKS_MOST = 8 };
+static ls_status gather_once(Rank *rank, char *memory) {
+    ls_comm_piece pieces[RANKS_MOST];
+    ls_comm_part parts[RANKS_MOST];
+    for (int k = 0; k < rank->size && k < RANKS_MOST; k++) {
+        pieces[k] = (ls_comm_piece){memory + k * PART_BYTES, PART_BYTES};
+        parts[k] = (ls_comm_part){&pieces[k], 1};
+    }
+    return ls_comm_all_gather(rank->comm, parts);
+}
+
+/* Somebody cuts the net: the error comes within the time-out and a little, and says who is missed.
+ */
+static void until_it_fails(Rank *rank) {
+    static char memory[RANKS_MOST * PART_BYTES];
+    double last = seconds();
+    if (rank->rank == 0) printf("begun\n");
+    fflush(stdout);
+    ls_status status = LS_OK;
+    for (const double begin = last; status == LS_OK && seconds() - begin < 60;) {
+        last = seconds();
+        status = gather_once(rank, memory);
+    }
+    HOLDS(rank_failed(rank, status, "rank "));
+    HOLDS(seconds() - last < 2 * rank->timeout_s + 2);
+    HOLDS(gather_once(rank, memory) == LS_ERROR_COMM);
+}
+
+static void slow_rank(Rank *rank) {
+    static char memory[RANKS_MOST * PART_BYTES];
+    for (char round = 1; round <= 5; round++) {
+        if (rank->rank == rank->size - 1) usleep(400000);
+        memset(memory + rank->rank * PART_BYTES, round * 10 + rank->rank, PART_BYTES);
+        WORKS(gather_once(rank, memory));
+        for (int k = 0; k < rank->size; k++) HOLDS(memory[k * PART_BYTES + 777] == round * 10 + k);
+    }
+}
+
 static const NamedScenario others[] = {
+    {"until_it_fails", until_it_fails},
+    {"slow_rank", slow_rank},
     {"fails_of_different_operations", fails_of_different_operations},
     {"fails_of_different_roots", fails_of_different_roots},
     {"fails_of_sizes", fails_of_sizes},
@@ -54,6 +101,7 @@ static int run(const char *name, Scenario *scenario) {
     if (!ls_comm_launched(&launch)) return 1;
     Rank rank = {.rank = launch.rank, .size = launch.size, .engine = "mpi"};
     if (strcmp(name, "rank_that_keeps_others_waiting") == 0) rank.timeout_s = 0.5;
+    if (strcmp(name, "until_it_fails") == 0 || strcmp(name, "slow_rank") == 0) rank.timeout_s = 2;
     rank_run(&rank, scenario);
     if (rank.wrong[0]) fprintf(stderr, "%s: %s\n", name, rank.wrong);
     if (!rank.wrong[0]) printf("%s: right on rank %d of %d\n", name, launch.rank, launch.size);

@@ -75,7 +75,8 @@ static ls_comm_part cut_part(ls_comm_piece *pieces, void *memory, uint64_t bytes
 /* ---- operations whose every byte is checked ---- */
 
 static uint64_t size_between(int round, int from, int to) {
-    static const uint64_t sizes[] = {0, 1, 1000, 4099, 65536, SLOT - 1, SLOT + 1, 3 * SLOT + 77};
+    static const uint64_t sizes[] = {0,        1,        1000,         4099, 9 * SLOT + 13,
+                                     SLOT - 1, SLOT + 1, 3 * SLOT + 77};
     return sizes[(round * 5 + from * 3 + to) % 8];
 }
 
@@ -240,6 +241,117 @@ void operations_in_a_graph(Rank *rank) {
         for (int i = 0; i < 2; i++) ls_free(rank->context, memory[i][k]);
 }
 
+/* ---- beside the launches ---- */
+
+typedef struct Aside { /* host work that writes what is sent, late */
+    char *out[RANKS_MAX];
+    uint64_t bytes;
+    int rank, size, round;
+} Aside;
+
+static void write_late(void *argument, uint64_t first, uint64_t last) {
+    Aside *aside = argument;
+    (void)first, (void)last;
+    pause_ms(10 * (aside->rank % 3));
+    aside->round++;
+    for (int k = 0; k < aside->size; k++)
+        for (uint64_t i = 0; i < aside->bytes; i++)
+            aside->out[k][i] = (char)byte_of(seed_between(aside->round, aside->rank, k), i);
+}
+
+/* An exchange starts once what it sends is written, though the writer is late: in a graph, in which
+ * the ranks are late by different times, and which is run again without a pause. */
+static void starts_behind_the_writer(Rank *rank, char **out, char **in, uint64_t bytes,
+                                     const ls_comm_part *send, const ls_comm_part *receive) {
+    Aside aside = {.bytes = bytes, .rank = rank->rank, .size = rank->size};
+    const ls_host_work work = {write_late, &aside, 1};
+    ls_graph *graph = NULL;
+    for (int k = 0; k < rank->size; k++) aside.out[k] = out[k];
+    WORKS(ls_graph_begin(rank->context));
+    WORKS(ls_host_call(rank->context, &work));
+    WORKS(ls_comm_begin_all_to_all(rank->comm, send, receive));
+    WORKS(ls_comm_wait(rank->comm));
+    WORKS(ls_graph_end(rank->context, &graph));
+    for (int round = 1; graph && round <= LAUNCHES; round++) {
+        WORKS(ls_graph_launch(graph));
+        for (int k = 0; k < rank->size; k++)
+            HOLDS(holds(rank, in[k], bytes, seed_between(round, k, rank->rank)));
+    }
+    if (graph) WORKS(ls_graph_repeat(graph, LAUNCHES));
+    for (int k = 0; graph && k < rank->size; k++)
+        HOLDS(holds(rank, in[k], bytes, seed_between(2 * LAUNCHES, k, rank->rank)));
+    ls_graph_destroy(graph);
+}
+
+/* What is begun does not keep rank 0 from going on: the others begin only when it has. */
+static void goes_on_beside(Rank *rank, char **in, const ls_comm_part *send,
+                           const ls_comm_part *receive) {
+    ls_comm *second = open_second(rank);
+    if (!second) return;
+    const int last = rank->size - 1;
+    if (rank->rank == 0) {
+        const char before = last > 0 ? *in[last] : 0;
+        WORKS(ls_comm_begin_all_to_all(rank->comm, send, receive));
+        HOLDS(last == 0 || *in[last] == before); /* not there yet, */
+        WORKS(ls_comm_barrier(second));          /* and here we are */
+    } else {
+        WORKS(ls_comm_barrier(second));
+        WORKS(ls_comm_begin_all_to_all(rank->comm, send, receive));
+    }
+    WORKS(ls_comm_wait(rank->comm));
+    ls_comm_destroy(second);
+}
+
+/* Bucket after bucket; what is called and not begun comes behind what was begun. */
+static void many_begin(Rank *rank, char **out, char **in, uint64_t bytes) {
+    enum { BUCKETS = 20 };
+    for (int b = 0; b < BUCKETS; b++) {
+        ls_comm_piece pieces[2][RANKS_MAX];
+        ls_comm_part send[RANKS_MAX], receive[RANKS_MAX];
+        const uint64_t at = bytes * (uint64_t)b / BUCKETS,
+                       count = bytes * (uint64_t)(b + 1) / BUCKETS - at;
+        for (int k = 0; k < rank->size; k++) {
+            pieces[0][k] = (ls_comm_piece){out[k] + at, count};
+            pieces[1][k] = (ls_comm_piece){in[k] + at, count};
+            send[k] = (ls_comm_part){&pieces[0][k], 1};
+            receive[k] = (ls_comm_part){&pieces[1][k], 1};
+        }
+        WORKS(ls_comm_begin_all_to_all(rank->comm, send, receive));
+    }
+    all_gather(rank, rank->comm, 3);
+    for (int k = 0; k < rank->size; k++)
+        HOLDS(holds(rank, in[k], bytes, seed_between(7, k, rank->rank)));
+}
+
+void exchanges_beside_launches(Rank *rank) {
+    const uint64_t bytes = 2 * SLOT + 5;
+    ls_comm_piece pieces[2][RANKS_MAX];
+    ls_comm_part send[RANKS_MAX], receive[RANKS_MAX];
+    char *memory[2][RANKS_MAX];
+    for (int k = 0; k < rank->size; k++) {
+        for (int i = 0; i < 2; i++) {
+            memory[i][k] = device_memory(rank, bytes);
+            fill(rank, memory[i][k], bytes, i ? 0 : seed_between(7, rank->rank, k));
+            pieces[i][k] = (ls_comm_piece){memory[i][k], bytes};
+        }
+        send[k] = (ls_comm_part){&pieces[0][k], 1};
+        receive[k] = (ls_comm_part){&pieces[1][k], 1};
+    }
+    many_begin(rank, memory[0], memory[1], bytes);
+    if (ls_context_kind(rank->context) == LS_DEVICE_CPU) { /* on GPUs they come in order */
+        for (int k = 0; k < rank->size; k++) fill(rank, memory[1][k], bytes, 0);
+        goes_on_beside(rank, memory[1], send, receive);
+        for (int k = 0; k < rank->size; k++)
+            HOLDS(holds(rank, memory[1][k], bytes, seed_between(7, k, rank->rank)));
+        starts_behind_the_writer(rank, memory[0], memory[1], bytes, send, receive);
+    }
+    HOLDS(ls_comm_begin_all_to_all(rank->comm, NULL, receive) == LS_ERROR_ARGUMENT);
+    HOLDS(ls_comm_begin_all_gather(NULL, receive) == LS_ERROR_ARGUMENT);
+    HOLDS(ls_comm_wait(NULL) == LS_ERROR_ARGUMENT);
+    for (int k = 0; k < rank->size; k++)
+        for (int i = 0; i < 2; i++) ls_free(rank->context, memory[i][k]);
+}
+
 /* ---- failures: one message on all ranks, and final ---- */
 
 static void expect_end(Rank *rank, ls_status status, const char *words) {
@@ -332,6 +444,77 @@ void checks_of_arguments(Rank *rank) {
     ls_free(rank->context, memory);
 }
 
+/* ---- a file of all ranks ---- */
+
+enum { FILE_BYTES = 100003 };
+
+/* Rank r writes every size-th stretch of a length that divides nothing; the file's bytes are those
+ * of the seed. Gives the status of the end. */
+static ls_status write_file(Rank *rank, const char *path, int seed, int leave_out, int keep) {
+    ls_comm_file *file = NULL;
+    int stretch = 0;
+    WORKS(ls_comm_file_create(rank->comm, path, FILE_BYTES, &file));
+    if (!file) return LS_ERROR_INTERNAL;
+    for (uint64_t at = 0; at < FILE_BYTES; at += 1237, stretch++) {
+        const uint64_t count = FILE_BYTES - at < 1237 ? FILE_BYTES - at : 1237;
+        unsigned char own[1237];
+        if (stretch % rank->size != rank->rank || stretch == leave_out) continue;
+        for (uint64_t i = 0; i < count; i++) own[i] = byte_of(seed, at + i);
+        WORKS(ls_comm_file_write(file, at, own, count));
+    }
+    return ls_comm_file_close(file, keep);
+}
+
+static bool file_holds(const char *path, int seed) {
+    FILE *file = fopen(path, "rb");
+    bool same = file != NULL;
+    for (uint64_t i = 0; same && i < FILE_BYTES; i++) same = fgetc(file) == byte_of(seed, i);
+    same = same && fgetc(file) == EOF;
+    if (file) fclose(file);
+    return same;
+}
+
+static bool file_failed(const Rank *rank, ls_status status, const char *words) {
+    return status == LS_ERROR_FILE && strstr(ls_error_message(rank->context), words) != NULL;
+}
+
+void one_file_of_all(Rank *rank) {
+    char path[64];
+    const int last = rank->size - 1;
+    ls_comm_file *file = NULL;
+    snprintf(path, sizeof path, "comm_ranks.%02x%.12s", (unsigned)rank->size, rank->id.bytes + 16);
+    WORKS(write_file(rank, path, 1, -1, 1));
+    HOLDS(file_holds(path, 1));
+    WORKS(ls_comm_barrier(rank->comm)); /* all have looked */
+    WORKS(write_file(rank, path, 2, -1, 1));
+    HOLDS(file_holds(path, 2));
+    /* One rank gives it up, one leaves a stretch out, one writes beyond the end: all know. */
+    ls_status status = write_file(rank, path, 3, -1, rank->rank != last);
+    HOLDS(rank->rank == last ? status == LS_OK : file_failed(rank, status, "it gave the file up"));
+    HOLDS(file_failed(rank, write_file(rank, path, 3, 7, 1), "have written 98766 of 100003 bytes"));
+    WORKS(ls_comm_file_create(rank->comm, path, 8, &file));
+    if (rank->rank == last)
+        HOLDS(file_failed(rank, ls_comm_file_write(file, 5, "abcd", 4), "goes beyond its end"));
+    HOLDS(file_failed(rank, ls_comm_file_close(file, 1), "goes beyond its end"));
+    if (rank->size > 1) {
+        char words[64];
+        snprintf(words, sizeof words, "on rank %d of %d", last, rank->size);
+        HOLDS(strstr(ls_error_message(rank->context), words) != NULL);
+        status = ls_comm_file_create(rank->comm, path, rank->rank == last ? 9 : 8, &file);
+        HOLDS(file_failed(rank, status, "rank 0 gives it another size") && !file);
+    }
+    status = ls_comm_file_create(rank->comm, "nowhere/at/all", 8, &file);
+    HOLDS(file_failed(rank, status, "nowhere/at/all could not be written") && !file);
+    status = ls_comm_file_create(rank->comm, "/dev/null", 8, &file);
+    HOLDS(file_failed(rank, status, "no regular file") && !file);
+    HOLDS(ls_comm_file_create(rank->comm, NULL, 8, &file) == LS_ERROR_ARGUMENT);
+    HOLDS(ls_comm_file_write(NULL, 0, path, 1) == LS_ERROR_ARGUMENT);
+    HOLDS(ls_comm_file_close(NULL, 1) == LS_ERROR_ARGUMENT);
+    HOLDS(file_holds(path, 2)); /* none of it touched what was there */
+    WORKS(ls_comm_barrier(rank->comm));
+    if (rank->rank == 0) HOLDS(remove(path) == 0);
+}
+
 const NamedScenario scenarios[] = {
     {"all_to_all_of_many_sizes", all_to_all_of_many_sizes},
     {"all_gather_of_uneven_parts", all_gather_of_uneven_parts},
@@ -340,5 +523,7 @@ const NamedScenario scenarios[] = {
     {"two_communicators", two_communicators},
     {"random_operations", random_operations},
     {"checks_of_arguments", checks_of_arguments},
+    {"one_file_of_all", one_file_of_all},
+    {"exchanges_beside_launches", exchanges_beside_launches},
 };
 const size_t scenario_count = sizeof scenarios / sizeof *scenarios;

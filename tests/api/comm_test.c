@@ -4,6 +4,7 @@
 #include "comm_ranks.h"
 #include "failing_memory.h"
 
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,11 +124,191 @@ static void killed_within(Rank *rank) {
     ls_free(rank->context, device);
 }
 
+/* What was begun fails where it is waited for. */
+static void killed_beside(Rank *rank) {
+    static char memory[SIZE_MAX_TESTED];
+    ls_comm_piece pieces[SIZE_MAX_TESTED];
+    ls_comm_part parts[SIZE_MAX_TESTED];
+    for (int k = 0; k < rank->size; k++) {
+        pieces[k] = (ls_comm_piece){memory + k, 1};
+        parts[k] = (ls_comm_part){&pieces[k], 1};
+    }
+    WORKS(ls_comm_barrier(rank->comm));
+    if (rank->rank == 1) raise(SIGKILL);
+    WORKS(ls_comm_begin_all_gather(rank->comm, parts));
+    HOLDS(rank_failed(rank, ls_comm_wait(rank->comm), "rank 1 (process"));
+    HOLDS(rank_failed(rank, ls_comm_begin_all_gather(rank->comm, parts), "rank 1 (process"));
+}
+
+/* A communicator that goes while something is under way. */
+static void leaves_what_it_began(Rank *rank) {
+    static char memory[SIZE_MAX_TESTED];
+    ls_comm_piece pieces[SIZE_MAX_TESTED];
+    ls_comm_part parts[SIZE_MAX_TESTED];
+    for (int k = 0; k < rank->size; k++) {
+        pieces[k] = (ls_comm_piece){memory + k, 1};
+        parts[k] = (ls_comm_part){&pieces[k], 1};
+    }
+    if (rank->rank == 0) WORKS(ls_comm_begin_all_gather(rank->comm, parts));
+    const double before = seconds();
+    if (rank->rank == 0) ls_comm_destroy(rank->comm);
+    if (rank->rank == 0) rank->comm = NULL;
+    HOLDS(seconds() - before < 5);
+    if (rank->rank > 0) usleep(50000);
+    if (rank->rank > 0) HOLDS(ls_comm_all_gather(rank->comm, parts) == LS_ERROR_COMM);
+}
+
 static void kills(void **state) {
     (void)state;
     run_processes(2, 0, killed_between, 1);
     run_processes(8, 0, killed_between, 1);
     run_processes(3, 0, killed_within, 1);
+}
+
+static void kills_beside(void **state) {
+    (void)state;
+    CPU_ONLY();
+    run_processes(3, 0, killed_beside, 1);
+    run_processes(3, 0, leaves_what_it_began, 0);
+}
+
+/* ---- a file of all ranks, one of which is killed while they write it ---- */
+
+enum { GENERATION_BYTES = 3 << 14, KILLS = 24 };
+static char file_path[64];
+static int victim, victim_us;
+
+/* File after file, whose bytes are all the number of the file. */
+static void killed_while_writing(Rank *rank) {
+    char own[256];
+    ls_status status = LS_OK;
+    const pid_t killer = rank->rank == victim ? fork() : -1;
+    if (killer == 0) {
+        usleep((useconds_t)victim_us);
+        kill(getppid(), SIGKILL);
+        _exit(0);
+    }
+    const double before = seconds();
+    for (int generation = 1; status == LS_OK && seconds() - before < 20; generation++) {
+        ls_comm_file *file = NULL;
+        memset(own, generation, sizeof own);
+        status = ls_comm_file_create(rank->comm, file_path, GENERATION_BYTES, &file);
+        if (status != LS_OK) break;
+        for (int i = rank->rank; i < GENERATION_BYTES / 256; i += rank->size)
+            WORKS(ls_comm_file_write(file, (uint64_t)i * 256, own, sizeof own));
+        status = ls_comm_file_close(file, 1);
+    }
+    HOLDS(rank_failed(rank, status, "ended while rank"));
+}
+
+/* One generation, whole, and nothing beside it. */
+static void check_file(void) {
+    char pattern[80];
+    glob_t found;
+    FILE *file = fopen(file_path, "rb");
+    assert_non_null(file);
+    const int first = fgetc(file);
+    for (int i = 1; i < GENERATION_BYTES; i++) assert_int_equal(fgetc(file), first);
+    assert_int_equal(fgetc(file), EOF);
+    fclose(file);
+    snprintf(pattern, sizeof pattern, "%s.*", file_path);
+    assert_int_equal(glob(pattern, 0, NULL, &found), GLOB_NOMATCH);
+    globfree(&found);
+}
+
+static void kills_while_writing(void **state) {
+    (void)state;
+    CPU_ONLY();
+    snprintf(file_path, sizeof file_path, "comm_test.%ld", (long)getpid());
+    FILE *file = fopen(file_path, "wb");
+    assert_non_null(file);
+    for (int i = 0; i < GENERATION_BYTES; i++) fputc(0, file);
+    fclose(file);
+    srand(7);
+    for (int i = 0; i < KILLS; i++) {
+        victim = i % 3;
+        victim_us = rand() % 12000;
+        run_processes(3, 0, killed_while_writing, 1);
+        check_file();
+    }
+    unlink(file_path);
+}
+
+/* ---- traces, of ranks whose clocks differ ---- */
+
+static double clock_ahead_us; /* of this process's */
+double __real_time_us(void);
+double __wrap_time_us(void);
+double __wrap_time_us(void) {
+    return __real_time_us() + clock_ahead_us;
+}
+
+enum { BARRIERS = 5, TRACED = 3 };
+static char trace_path[64];
+static double hours_apart;
+
+static void traced(Rank *rank) {
+    HOLDS(ls_comm_trace(rank->comm, NULL) == LS_ERROR_ARGUMENT);
+    if (rank->rank > 0) WORKS(ls_profile_begin(rank->context));
+    if (rank->rank > 0) WORKS(ls_profile_end(rank->context));
+    HOLDS(ls_comm_trace(rank->comm, trace_path) == LS_ERROR_STATE);
+    HOLDS(strstr(ls_error_message(rank->context), "rank 0 of 3 has no profile") != NULL);
+    clock_ahead_us = hours_apart * rank->rank * 3.6e9;
+    WORKS(ls_profile_begin(rank->context));
+    for (int i = 0; i < BARRIERS; i++) {
+        usleep((useconds_t)((rank->rank + i) % 3 * 3000));
+        WORKS(ls_comm_barrier(rank->comm));
+    }
+    WORKS(ls_profile_end(rank->context));
+    WORKS(ls_comm_trace(rank->comm, trace_path));
+}
+
+/* All ranks are in each barrier at one time of the common clock, which is off by at most *off. */
+static void check_trace(double *off) {
+    double last_in[BARRIERS] = {0}, first_out[BARRIERS];
+    int count[TRACED] = {0}, names = 0;
+    char line[4096];
+    FILE *file = fopen(trace_path, "rb");
+    assert_non_null(file);
+    *off = 0;
+    for (int i = 0; i < BARRIERS; i++) first_out[i] = 1e300;
+    while (fgets(line, sizeof line, file)) {
+        const char *label = strstr(line, "clock within ");
+        const char *event = strstr(line, "\"name\": \"ls_comm_barrier\", \"cat\": \"host\"");
+        const char *at = event ? strstr(event, "\"pid\"") : NULL;
+        int process = 0, track = 0;
+        double ts = 0, duration = 0;
+        names += strstr(line, "\"name\": \"rank ") != NULL;
+        if (label && atof(label + 13) > *off) *off = atof(label + 13);
+        if (!at) continue;
+        assert_int_equal(sscanf(at, "\"pid\": %d, \"tid\": %d, \"ts\": %lf, \"dur\": %lf", &process,
+                                &track, &ts, &duration),
+                         4);
+        assert_true(process >= 1 && process <= TRACED && ts >= 0 && ts < 60e6);
+        const int i = count[process - 1]++;
+        assert_true(i < BARRIERS);
+        if (ts > last_in[i]) last_in[i] = ts;
+        if (ts + duration < first_out[i]) first_out[i] = ts + duration;
+    }
+    fclose(file);
+    assert_int_equal(names, TRACED);
+    for (int i = 0; i < TRACED; i++) assert_int_equal(count[i], BARRIERS);
+    for (int i = 0; i < BARRIERS; i++) assert_true(last_in[i] <= first_out[i] + 2 * *off + 1);
+}
+
+static void traces(void **state) {
+    double off;
+    (void)state;
+    CPU_ONLY();
+    snprintf(trace_path, sizeof trace_path, "comm_test.%ld.json", (long)getpid());
+    run_processes(TRACED, 0, traced, 0);
+    check_trace(&off);
+    assert_true(off == 0); /* one clock */
+    hours_apart = 1;
+    run_processes(TRACED, 0, traced, 0);
+    check_trace(&off);
+    assert_true(off > 0 && off < 1e6);
+    unlink(trace_path);
 }
 
 /* ---- in a graph ---- */
@@ -308,6 +489,9 @@ static ls_status use_communicator(ls_context *context, const char *engine) {
     ls_comm *comm = NULL;
     ls_status status = ls_comm_create(context, engine, NULL, &comm);
     if (status == LS_OK) status = record_and_run(context, comm);
+    ls_comm_file *file = NULL;
+    if (status == LS_OK) status = ls_comm_file_create(comm, "comm_test.failing", 0, &file);
+    if (file) status = ls_comm_file_close(file, 1);
     ls_comm_destroy(comm);
     return status;
 }
@@ -320,6 +504,7 @@ static void failing_allocations(void **state) {
     EXPECT_OK(NULL, ls_context_create("cpu", NULL, &context));
     for (int i = 0; i < 2; i++) {
         ls_status status = LS_ERROR_MEMORY;
+        EXPECT_OK(context, use_communicator(context, engines[i])); /* the context's own memory */
         const long before = memory_live;
         long n = 0;
         while (status != LS_OK) {
@@ -332,6 +517,7 @@ static void failing_allocations(void **state) {
         assert_true(n > 4);
     }
     ls_context_destroy(context);
+    unlink("comm_test.failing");
 }
 
 /* ---- launchers ---- */
@@ -440,6 +626,9 @@ int main(void) {
         cmocka_unit_test(every_scenario),
         cmocka_unit_test(failures),
         cmocka_unit_test(kills),
+        cmocka_unit_test(kills_beside),
+        cmocka_unit_test(kills_while_writing),
+        cmocka_unit_test(traces),
         cmocka_unit_test(failures_in_graphs),
         cmocka_unit_test(large_sizes),
         cmocka_unit_test(ranks_that_do_not_come),

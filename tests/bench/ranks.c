@@ -3,10 +3,12 @@
  * RANKS processes of this machine have the 148 tensors of GPT-2, each divided by DIVIDE, whole
  * weights and gradients, and 1/RANKS of the moments. A step sends each rank the others' gradients
  * of its part, runs clipped_adamw on it, which adds them as it loads (ls_step_bind_sum_list) and
- * gathers the tiles of the norm (ls_step_partition), and gathers the new weights. `copy_ms` is a
- * copy of the bytes that a rank receives of gradients; `least` what a reduce-scatter of the
- * gradients and an all-gather of the weights have to send from the first rank. Each process has its
- * share of the threads. */
+ * gathers the tiles of the norm (ls_step_partition), and gathers the new weights. In turns with the
+ * steps each rank copies what it receives, gradients and weights, between the same places of its
+ * own memory: `copy_ms`, the best; `over_copy` is the median of (exchange + gather) / copy of a
+ * round, and `cpu_over_copy` the same of the processor's time, which other processes disturb less.
+ * `least` what a reduce-scatter of the gradients and an all-gather of the weights have to send from
+ * the first rank. Each process has its share of the threads. */
 #include <lockstep/lockstep.h>
 
 #include <stdio.h>
@@ -20,7 +22,7 @@
 enum { TENSORS = 148, RANKS_MAX = 16, LAYERS = 12, WIDTH = 768, WARM = 3 };
 
 typedef struct Figures { /* shared by all processes */
-    double step_ms, exchange_ms, gather_ms, copy_ms;
+    double step_ms, exchange_ms, gather_ms, copy_ms, over_copy, cpu_over_copy;
     uint64_t sent, received, least, states, whole_states;
 } Figures;
 
@@ -45,6 +47,12 @@ typedef struct Rank {
 static double milliseconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
+    return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
+}
+
+static double processor_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
     return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
 }
 
@@ -146,11 +154,58 @@ static void open_rank(Rank *r) {
     check(r, ls_step_prepare(r->step));
 }
 
+static int by_value(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+typedef struct Round {
+    double exchange, step, gather, copy; /* milliseconds, */
+    double moving, copying;              /* and of the processor: the first and third, the last */
+} Round;
+
+static Round run_step(Rank *r, const ls_comm_part *send, const ls_comm_part *receive,
+                      const ls_comm_part *gather) {
+    check(r, ls_comm_barrier(r->comm));
+    const double begin = milliseconds(), cpu = processor_ms();
+    check(r, ls_comm_all_to_all(r->comm, send, receive));
+    const double middle = milliseconds(), cpu_middle = processor_ms();
+    check(r, ls_step_launch(r->step));
+    check(r, ls_comm_barrier(r->comm)); /* a slower rank's step is no part of the gather */
+    const double behind = milliseconds(), cpu_behind = processor_ms();
+    check(r, ls_comm_all_gather(r->comm, gather));
+    const double end = milliseconds();
+    return (Round){.exchange = middle - begin,
+                   .step = behind - middle,
+                   .gather = end - behind,
+                   .moving = processor_ms() - cpu_behind + cpu_middle - cpu};
+}
+
+/* What comes from the other ranks, from memory of this one: gradients to where they come, and
+ * weights to `weights`. */
+static void run_copy(const Rank *r, const ls_comm_part *receive, const ls_comm_part *gather,
+                     float *weights, Round *round) {
+    check(r, ls_comm_barrier(r->comm));
+    const double begin = milliseconds(), cpu = processor_ms();
+    for (int k = 0; k < r->size; k++) {
+        char *to = (char *)weights;
+        if (k == r->rank) continue;
+        for (size_t i = 0; i < receive[k].count; i++)
+            memcpy(receive[k].pieces[i].data, receive[r->rank].pieces[i].data,
+                   receive[k].pieces[i].bytes);
+        for (size_t i = 0; i < gather[k].count; to += gather[k].pieces[i++].bytes)
+            memcpy(to, gather[k].pieces[i].data, gather[k].pieces[i].bytes);
+    }
+    round->copy = milliseconds() - begin;
+    round->copying = processor_ms() - cpu;
+}
+
 static void run(Rank *r) {
     static ls_comm_piece out[RANKS_MAX][TENSORS], in[RANKS_MAX][TENSORS],
         weights[RANKS_MAX][TENSORS];
     ls_comm_part send[RANKS_MAX], receive[RANKS_MAX], gather[RANKS_MAX];
     Figures *f = r->figures;
+    int64_t most = 0;
     for (int k = 0; k < r->size; k++) {
         place(r, k, r->g, 1, out[k], NULL);
         place(r, r->rank, k == r->rank ? r->g : r->received[k], k == r->rank, in[k], NULL);
@@ -158,31 +213,29 @@ static void run(Rank *r) {
         send[k] = (ls_comm_part){out[k], r->counts[k]};
         receive[k] = (ls_comm_part){in[k], r->counts[r->rank]};
         gather[k] = (ls_comm_part){weights[k], r->counts[k]};
+        if (own_elements(r, k) > most) most = own_elements(r, k);
     }
-    double best = 1e300, exchange = 1e300, last = 1e300;
+    float *scratch = array(most, 0);
+    double *ratios = calloc((size_t)r->repeats, sizeof *ratios);
+    double *of_cpu = calloc((size_t)r->repeats, sizeof *of_cpu);
+    double best = 1e300, exchange = 1e300, last = 1e300, copy = 1e300;
+    if (!ratios || !of_cpu) exit(3);
     for (int i = 0; i < WARM + r->repeats; i++) {
-        check(r, ls_comm_barrier(r->comm));
-        const double begin = milliseconds();
-        check(r, ls_comm_all_to_all(r->comm, send, receive));
-        const double middle = milliseconds();
-        check(r, ls_step_launch(r->step));
-        const double behind = milliseconds();
-        check(r, ls_comm_all_gather(r->comm, gather));
-        check(r, ls_comm_barrier(r->comm));
-        const double end = milliseconds();
+        Round round = run_step(r, send, receive, gather);
+        const double all = round.exchange + round.step + round.gather;
+        if (r->size > 1) run_copy(r, receive, gather, scratch, &round);
         if (i < WARM) continue;
-        if (end - begin < best) best = end - begin;
-        if (middle - begin < exchange) exchange = middle - begin;
-        if (end - behind < last) last = end - behind;
+        if (all < best) best = all;
+        if (round.exchange < exchange) exchange = round.exchange;
+        if (round.gather < last) last = round.gather;
+        if (round.copy < copy) copy = round.copy;
+        if (r->size == 1) continue;
+        ratios[i - WARM] = (round.exchange + round.gather) / round.copy;
+        of_cpu[i - WARM] = round.moving / round.copying;
     }
+    qsort(ratios, (size_t)r->repeats, sizeof *ratios, by_value);
+    qsort(of_cpu, (size_t)r->repeats, sizeof *of_cpu, by_value);
     const size_t bytes = (size_t)own_elements(r, r->rank) * sizeof(float);
-    double copy = 1e300;
-    for (int i = 0; i < r->repeats && r->size > 1; i++) {
-        const double begin = milliseconds();
-        for (int k = 0; k < r->size; k++)
-            if (k != r->rank) memcpy(r->received[k], r->g, bytes);
-        if (milliseconds() - begin < copy) copy = milliseconds() - begin;
-    }
     ls_comm_statistics statistics;
     int64_t all = 0, own = 0;
     for (size_t t = 0; t < TENSORS; t++) all += r->lengths[t];
@@ -193,12 +246,17 @@ static void run(Rank *r) {
         *f = (Figures){best,
                        exchange,
                        last,
-                       r->size > 1 ? copy : 0,
+                       copy,
+                       ratios[r->repeats / 2],
+                       of_cpu[r->repeats / 2],
                        statistics.sent / rounds,
                        statistics.received / rounds,
                        4 * ((uint64_t)(all - own) + (uint64_t)own * (uint64_t)(r->size - 1)),
                        2 * bytes,
                        2 * (uint64_t)r->offsets[TENSORS] * sizeof(float)};
+    free(ratios);
+    free(of_cpu);
+    free(scratch);
 }
 
 int main(int count, char **words) {
@@ -223,12 +281,13 @@ int main(int count, char **words) {
     while (wait(&status) > 0) failed |= status;
     const Figures *f = r.figures;
     if (failed) return 3;
-    printf(
-        "{\"ranks\": %d, \"step_ms\": %.3f, \"exchange_ms\": %.3f, \"gather_ms\": %.3f, "
-        "\"copy_ms\": %.3f, \"sent\": %llu, \"received\": %llu, \"least\": %llu, \"states\": %llu, "
-        "\"whole_states\": %llu}\n",
-        r.size, f->step_ms, f->exchange_ms, f->gather_ms, f->copy_ms, (unsigned long long)f->sent,
-        (unsigned long long)f->received, (unsigned long long)f->least,
-        (unsigned long long)f->states, (unsigned long long)f->whole_states);
+    printf("{\"ranks\": %d, \"step_ms\": %.3f, \"exchange_ms\": %.3f, \"gather_ms\": %.3f, "
+           "\"copy_ms\": %.3f, \"over_copy\": %.3f, \"cpu_over_copy\": %.3f, \"sent\": %llu, "
+           "\"received\": %llu, \"least\": %llu, \"states\": %llu, "
+           "\"whole_states\": %llu}\n",
+           r.size, f->step_ms, f->exchange_ms, f->gather_ms, f->copy_ms, f->over_copy,
+           f->cpu_over_copy, (unsigned long long)f->sent, (unsigned long long)f->received,
+           (unsigned long long)f->least, (unsigned long long)f->states,
+           (unsigned long long)f->whole_states);
     return 0;
 }

@@ -95,6 +95,9 @@ if os.path.exists(os.path.join(config.lockstep_build, "tests", "fuzz", "fuzzer",
 for feature, command, library in (("open-mpi", "mpirun.openmpi", "libmpi.so.40"), ("mpich", "mpirun.mpich", "libmpich.so.12")):
     if shutil.which(command) and glob.glob(f"/usr/lib/*/{library}"):
         config.available_features.add(feature)
+if os.geteuid() == 0 and shutil.which("ip") and shutil.which("unshare") and \
+        subprocess.run(["unshare", "--net", "--uts", "ip", "link", "add", "probe", "type", "veth"], capture_output=True).returncode == 0:
+    config.available_features.add("root-and-network-namespaces")
 if glob.glob("/usr/lib/*/libopenblas.so.0"):
     config.available_features.add("openblas")
 if any(ctypes.util.find_library(f"clang-{version}") or

@@ -3,7 +3,7 @@
 charlm trains one layer of 32 channels for 20 steps, with clipping, the loss scale, dropout and
 accumulation, once for each number of ranks x engine x threads x host compiler x level of the
 processor, then kills a rank of some runs and goes on with another number, and trains a smaller model
-on the emulated devices (whose folder is DEVICES). What is not installed is named and left out.
+on the emulated devices (whose folder is DEVICES), and 1000 steps by each engine. What is not installed is named and left out.
 Every hash must be the first one's; the exit status says whether."""
 import glob
 import itertools
@@ -28,9 +28,18 @@ LAUNCHERS = {  # engine: what stands before the program, and the library that mu
 }
 
 
+LONG = ("--blas none --layers 1 --channels 32 --heads 2 --context 16 --micro 2 --clip 0.5 --dropout 0.1 --steps 1000 "
+        "--report 500 --evaluate 500 --sample 0 --hash").split()
+
+
 def hash_of(output):
     lines = output.splitlines()
     return lines[-1].removeprefix("hash ") if lines and lines[-1].startswith("hash ") else None
+
+
+def engines_here():
+    return [e for e, (command, library) in LAUNCHERS.items()
+            if not command or (shutil.which(command[0]) and glob.glob(f"/usr/lib/*/{library}"))]
 
 
 class Cross:
@@ -38,7 +47,8 @@ class Cross:
         self.charlm, self.devices, self.folder = charlm, devices, folder
         self.failures = self.runs = 0
         self.text = os.path.join(folder, "novel.txt")
-        with open(os.path.join(os.path.dirname(__file__), "../../examples/charlm/pride-and-prejudice.txt"), "rb") as novel:
+        self.novel = os.path.join(os.path.dirname(__file__), "../../examples/charlm/pride-and-prejudice.txt")
+        with open(self.novel, "rb") as novel:
             start = novel.read(60000)
         with open(self.text, "wb") as text:
             text.write(start)
@@ -65,8 +75,7 @@ class Cross:
         return found
 
     def on_cpu(self, quick):
-        engines = [e for e, (command, library) in LAUNCHERS.items()
-                   if not command or (shutil.which(command[0]) and glob.glob(f"/usr/lib/*/{library}"))]
+        engines = engines_here()
         compilers = [c for c in ("clang", "gcc") if shutil.which(c)]
         levels = ["x86-64-v3"]
         with open("/proc/cpuinfo") as information:
@@ -83,10 +92,18 @@ class Cross:
         print(f"on the CPU: {self.runs} runs, hash {wanted}", flush=True)
         return wanted
 
+    def of_1000_steps(self):
+        """The table of charlm's README, by each engine, on the whole novel."""
+        before, wanted, self.text = self.runs, None, self.novel
+        for engine, ranks in itertools.product(engines_here(), RANKS):
+            found = self.expect(f"1000 steps, {engine}, {ranks} ranks", wanted, ["--device", "cpu", *LONG], ranks, engine)
+            wanted = wanted or found
+        print(f"1000 steps: {self.runs - before} runs, hash {wanted}", flush=True)
+
     def killed(self, wanted, ranks, then):
         """A rank is killed some time after the first checkpoint; the run goes on with `then` ranks."""
         saved = os.path.join(self.folder, f"killed-{ranks}-{then}")
-        arguments = ["--device", "cpu", *SMALL, "--save", saved, "--every", "1"]
+        arguments = ["--device", "cpu", *SMALL, "--save", saved, "--every", "1", "--buckets", "2"]
         process = self.start(arguments, ranks)
         while not os.path.exists(saved) and process.poll() is None:
             time.sleep(0.005)
@@ -129,6 +146,8 @@ def main():
             cross.killed(wanted, ranks, then)
         print(f"with a rank killed: {cross.runs - before} runs", flush=True)
         cross.on_devices(quick)
+        if not quick:
+            cross.of_1000_steps()
     print(f"{cross.runs} runs, {cross.failures} with another result")
     return 1 if cross.failures else 0
 

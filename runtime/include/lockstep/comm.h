@@ -124,6 +124,20 @@ ls_status ls_comm_broadcast(ls_comm *comm, int root, const ls_comm_part *part);
 /* Returns when every rank has come; nothing launched behind it runs before. */
 ls_status ls_comm_barrier(ls_comm *comm);
 
+/* The same two operations beside what is launched behind them: they start when the stream comes to
+ * them, so that what was launched before has written what they send, and go on in their order.
+ * What they send may not be written, and what they receive not be used, by what comes before
+ * ls_comm_wait. So a part of the gradients is exchanged while the next is computed; bytes and their
+ * order are those of the operations above. In graphs too, each with its ls_comm_wait. Where they
+ * cannot run aside (on GPUs so far, and with an MPI that one thread only may call) they are done in
+ * the stream's order. */
+ls_status ls_comm_begin_all_to_all(ls_comm *comm, const ls_comm_part *send,
+                                   const ls_comm_part *receive);
+ls_status ls_comm_begin_all_gather(ls_comm *comm, const ls_comm_part *parts);
+/* What is launched from here on waits for all that was begun; on a CPU the call does. Gives the
+ * failure of any. Every other operation of the communicator waits for them, too. */
+ls_status ls_comm_wait(ls_comm *comm);
+
 /* Ends the communicator for all ranks: what waits there gives LS_ERROR_COMM at once. May be called
  * from any thread, also while another is in an operation. `reason`: up to 200 bytes of it are in
  * the message; NULL: none. */
@@ -135,7 +149,36 @@ typedef struct ls_comm_statistics {
     uint64_t sent, received; /* bytes from and to other ranks, not counting one's own */
     double waited_ms;        /* in operations, for other ranks */
 } ls_comm_statistics;
+/* Not while something that was begun is under way. */
 void ls_comm_stats(const ls_comm *comm, ls_comm_statistics *statistics);
+
+/* ---- one file of all ranks ---- */
+
+/* A file that all ranks write, each its own ranges of it, and that is there whole or not at all: a
+ * checkpoint of whole tensors, from which any number of ranks goes on:
+ *
+ *   ls_comm_file_create(comm, "run.safetensors", bytes, &file);
+ *   ls_comm_file_write(file, offset, values, size);          of what this rank has; rank 0's header
+ *   ls_comm_file_close(file, 1);
+ *
+ * It is written beside `path`, under a name of its own that ends in .part, and takes the place of
+ * what was there when all of it is on the disk; whatever fails before, a rank that is killed too,
+ * leaves what was there as it was (a run that is killed as a whole leaves the .part as well). On
+ * several machines `path` is of a file system that all of them have. What is wrong on one rank is
+ * LS_ERROR_FILE on all, with the rank and the reason, and the communicator goes on. */
+typedef struct ls_comm_file ls_comm_file;
+/* All ranks, with the path of one file and its size. Not while a graph is recorded. */
+ls_status ls_comm_file_create(ls_comm *comm, const char *path, uint64_t bytes, ls_comm_file **file);
+/* Each rank for itself: bytes of the host's memory. No byte is written twice. A failure is kept
+ * for ls_comm_file_close, which has to come all the same. */
+ls_status ls_comm_file_write(ls_comm_file *file, uint64_t offset, const void *data, uint64_t bytes);
+/* All ranks: gives the handle back in any case. `keep` 0 gives the file up, for all of them;
+ * LS_ERROR_FILE where the ranks have not written every byte. */
+ls_status ls_comm_file_close(ls_comm_file *file, int keep);
+/* All ranks, each after ls_profile_end: the traces of all (ls_profile_trace) as one such file, a
+ * process with the name "rank 3 of 8" for each, whose label says the host and the process. Times
+ * are those of rank 0's clock; of other machines' clocks the label says within how much. */
+ls_status ls_comm_trace(ls_comm *comm, const char *path);
 
 /* ---- which rank has what of a list ---- */
 
@@ -195,8 +238,8 @@ typedef struct ls_partition_parts {
  * for as many arrays. A step on parts allocates no arrays: all are bound, but for outs that nobody
  * asks for. `comm` must outlive the step; with one rank the step stays as it is. `parts` is read in
  * the call only. LS_ERROR_UNSUPPORTED, with the line, why, and what to do instead: of steps with
- * `for`, of those built ahead of time, of a scan, a read at an index or an argmax along what is cut
- * within tensors.
+ * `for`, of those built ahead of time, of a scan or a read at an index along what is cut within
+ * tensors, whose values may be another rank's.
  *
  * Vocabulary-parallel cross entropy: logits[b, v] cut along v, each rank with the columns of its
  * part of the vocabulary, `logsumexp[v](logits)` and `sum[v](if v == label then logits else 0.0)`.

@@ -584,7 +584,8 @@ ls_status ls_profile_begin(ls_context *context);
 /* Fails when something could not be timed, and says what; what could is there all the same. */
 ls_status ls_profile_end(ls_context *context);
 typedef struct ls_profile_row {
-    /* "adamw"; of a replay "graph of adamw", "graph of 3 launches"; "copy to the device", "host" */
+    /* "adamw"; of a replay "graph of adamw", "graph of 3 launches"; "copy to the device", "host",
+     * "ls_comm_all_gather" */
     const char *step;
     const char *kernel; /* or NULL: the step as a whole, before its kernels */
     const char *file; /* the source, and the line where the step stands there; "" and 0 of graphs */
