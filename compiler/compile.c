@@ -79,21 +79,28 @@ static void compile_function(ls_compilation *c, size_t number, Function *functio
     dump_ir(c, step->simplified, "3-simplified.ir", &derived, &simplified);
 }
 
-/* The parts, each by the passes of a step. */
+/* A part by the passes of a step; again where it becomes several. */
+static bool compile_part(ls_compilation *c, const char *step, Sequence *sequence, size_t number) {
+    c->steps = arena_grow(&c->compiler.arena, c->steps, c->state_count, &c->state_capacity,
+                          sizeof *c->steps);
+    const size_t own = c->state_count++;
+    do {
+        Function *part = sequence->parts[number].function;
+        part->name = arena_printf(&c->compiler.arena, "%s__%zu", step, number + 1);
+        c->steps[own] = (StepState){.lowered = NULL};
+        compile_function(c, own, part);
+    } while (c->steps[own].simplified &&
+             distribute_loop(sequence, number, c->steps[own].simplified));
+    sequence->parts[number].function = c->steps[own].simplified;
+    return c->steps[own].simplified;
+}
+
 static void compile_parts(ls_compilation *c, size_t number, Function *function,
                           Sequence *sequence) {
     bool good = true;
     const size_t first = c->state_count;
-    for (size_t i = 0; i < sequence->part_count; i++) {
-        Function *part = sequence->parts[i].function;
-        part->name = arena_printf(&c->compiler.arena, "%s__%zu", function->name, i + 1);
-        c->steps = arena_grow(&c->compiler.arena, c->steps, c->state_count, &c->state_capacity,
-                              sizeof *c->steps);
-        c->steps[c->state_count] = (StepState){.lowered = NULL};
-        compile_function(c, c->state_count++, part);
-        sequence->parts[i].function = c->steps[first + i].simplified;
-        good = good && sequence->parts[i].function;
-    }
+    for (size_t i = 0; i < sequence->part_count; i++)
+        good = compile_part(c, function->name, sequence, i) && good;
     c->steps[number] = (StepState){.lowered = function,
                                    .derived = function,
                                    .simplified = good ? function : NULL,

@@ -181,7 +181,8 @@ typedef struct Part {
     Function *function;
     View *views; /* by parameter */
     size_t view_capacity;
-    uint32_t loop; /* 1 + the innermost loop around it; 0: none */
+    uint32_t loop;           /* 1 + the innermost loop around it; 0: none */
+    const char *distributed; /* distribute.c: what its loop is apart from, and why, or NULL */
 } Part;
 typedef struct Sequence {
     Function *step;    /* axes and parameters; no value */
@@ -353,6 +354,12 @@ Function *gather(Function *f);
 Function *strip_mine(Function *f);
 /* Whether the part of every array that a strip has is contiguous where the array is. */
 bool strips_are_contiguous(const Function *f, uint32_t axis);
+int strips_axis(const Function *f); /* the axis that strip_mine would take, or -1 */
+/* distribute.c: whether the part, whose simplified function is f, has become several, each in a
+ * loop of its own, one of which has strips. */
+bool distribute_loop(Sequence *s, size_t number, const Function *f);
+/* What one launch needs to run the innermost `loop_count` loops around the part. */
+Iteration *sequence_iteration(const Sequence *s, const Part *part, uint32_t loop_count);
 /* whether the list's indices of these axes are in range; 0 when it lists none of them */
 ValueId gather_in_range(Function *f, ValueId list, AxisSet axes);
 

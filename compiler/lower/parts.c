@@ -380,30 +380,10 @@ static bool is_body(const Sequence *s, size_t number, uint32_t loop) {
 static void find_iteration(Lowering *l, size_t number) {
     const Sequence *s = l->sequence;
     const Part *part = &s->parts[number];
-    Function *f = part->function;
     uint32_t count = 0;
-    AxisSet axes = 0;
     for (uint32_t loop = part->loop; is_body(s, number, loop); loop = s->loops[loop - 1].outer)
         count++;
-    if (!count) return;
-    Iteration *iteration = arena_alloc(l->arena, sizeof *iteration);
-    IterationLoop *loops = arena_alloc(l->arena, count * sizeof *loops);
-    for (uint32_t i = count, loop = part->loop; i-- > 0; loop = s->loops[loop - 1].outer) {
-        const Loop *row = &s->loops[loop - 1];
-        loops[i] = (IterationLoop){row->axis, s->place[row->axis], row->reverse};
-        axes |= (AxisSet)1 << row->axis;
-    }
-    AxisSet *moves = arena_alloc(l->arena, f->parameter_count * sizeof *moves);
-    bool *changes = arena_alloc(l->arena, f->parameter_count * sizeof *changes);
-    for (size_t i = 0; i < f->parameter_count; i++) {
-        moves[i] = part->views[i].fixed & axes;
-        for (size_t k = 0; k < f->parameter_count; k++)
-            changes[i] |=
-                part->views[k].array == part->views[i].array && f->parameters[k].role != LS_IN;
-    }
-    *iteration = (Iteration){
-        .loops = loops, .loop_count = count, .moves = moves, .changes = changes, .strip = -1};
-    f->iteration = iteration;
+    if (count) part->function->iteration = sequence_iteration(s, part, count);
 }
 
 void sequence_close(Lowering *l) {

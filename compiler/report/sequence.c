@@ -116,6 +116,8 @@ static void put_part(SequenceReport *r, size_t number) {
                     : target_for(part->image->target)->together_limit
                         ? "an iteration is too much work for blocks that wait for each other"
                         : "an iteration is too much work for one thread");
+    if (r->sequence->parts[number].distributed)
+        text_printf(&r->out, "; in a loop of its own %s", r->sequence->parts[number].distributed);
     text_puts(&r->out, "\n");
     report_text_kernels(part);
     report_temporaries(part);
