@@ -324,14 +324,27 @@ Iteration *sequence_iteration(const Sequence *s, const Part *part, uint32_t loop
     return iteration;
 }
 
-/* Loops like the innermost ones around the part; gives 1 + the number of the innermost. */
-static uint32_t copy_loops(const Distribution *d, uint32_t loop, uint32_t count) {
-    Sequence *s = d->s;
+static bool is_body(const Sequence *s, size_t number, uint32_t loop) {
+    for (size_t i = 0; i < s->part_count; i++) {
+        uint32_t around = i == number ? 0 : s->parts[i].loop;
+        while (around && around != loop) around = s->loops[around - 1].outer;
+        if (around && around == loop) return false;
+    }
+    return loop != 0;
+}
+
+uint32_t sequence_loops(const Sequence *s, size_t number) {
+    uint32_t count = 0, loop = s->parts[number].loop;
+    for (; is_body(s, number, loop); loop = s->loops[loop - 1].outer) count++;
+    return count;
+}
+
+uint32_t sequence_copy_loops(Sequence *s, uint32_t loop, uint32_t count) {
     if (!count) return loop;
-    const uint32_t outer = copy_loops(d, s->loops[loop - 1].outer, count - 1);
+    const uint32_t outer = sequence_copy_loops(s, s->loops[loop - 1].outer, count - 1);
     Loop row = s->loops[loop - 1];
     row.outer = outer;
-    s->loops = arena_grow(d->f->arena, s->loops, s->loop_count, &s->loop_capacity, sizeof row);
+    s->loops = arena_grow(s->step->arena, s->loops, s->loop_count, &s->loop_capacity, sizeof row);
     s->loops[s->loop_count++] = row;
     return (uint32_t)s->loop_count;
 }
@@ -369,7 +382,8 @@ static void replace(const Distribution *d, size_t number, const Part made[GROUPS
         if (is_empty(d, group)) continue;
         Part *part = &parts[number + count];
         *part = made[group];
-        part->loop = count ? copy_loops(d, old.loop, d->loop_count) : old.loop;
+        part->sunk = old.sunk;
+        part->loop = count ? sequence_copy_loops(s, old.loop, d->loop_count) : old.loop;
         part->function->iteration = sequence_iteration(s, part, d->loop_count);
         if (group != STRIPS)
             part->distributed =
@@ -386,7 +400,7 @@ static void replace(const Distribution *d, size_t number, const Part made[GROUPS
 static AxisSet visited(const Distribution *d, uint32_t group) {
     AxisSet axes = 0;
     for (ValueId v = 1; v < d->f->value_count; v++)
-        if (d->needed[group][v]) axes |= d->f->values[v].axes;
+        if (d->needed[group][v] && d->f->values[v].op != OP_PARAMETER) axes |= d->f->values[v].axes;
     return axes;
 }
 
