@@ -383,6 +383,7 @@ static void replace(const Distribution *d, size_t number, const Part made[GROUPS
         Part *part = &parts[number + count];
         *part = made[group];
         part->sunk = old.sunk;
+        part->empty = old.empty;
         part->loop = count ? sequence_copy_loops(s, old.loop, d->loop_count) : old.loop;
         part->function->iteration = sequence_iteration(s, part, d->loop_count);
         if (group != STRIPS)

@@ -6,7 +6,8 @@
  * its first iteration, what stood behind it in its last one, each under that condition. Where the
  * inner loop may be empty a second part does what stood around it, in a loop that runs only then.
  * An array that one of the parts stores to is read by the others through the same view, or at other
- * coordinates of the outer loop. */
+ * coordinates of the outer loop. Of three loops in each other the innermost two become one nest;
+ * all three where the source gives the innermost one a length. */
 #include <string.h>
 
 #include "base/base.h"
