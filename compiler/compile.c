@@ -54,6 +54,19 @@ static void dump_plan(ls_compilation *c, const Plan *plan) {
 
 /* ---- the pipeline ---- */
 
+/* A derived function with the fewest values. */
+static Function *reduce(Function *derived) {
+    Function *once = simplify(derived);
+    ir_check(once, STAGE_SIMPLIFIED);
+    Function *compacted = compact(find_touched(once));
+    if (compacted != once) once = simplify(compacted);
+    ir_check(once, STAGE_SIMPLIFIED);
+    Function *gathered = gather(once);
+    if (!gathered) return NULL;
+    ir_check(gathered, STAGE_GATHERED);
+    return gathered == once ? once : simplify(gathered);
+}
+
 static void compile_function(ls_compilation *c, size_t number, Function *function) {
     StepState *step = &c->steps[number];
     Text lowered, derived, simplified;
@@ -64,36 +77,76 @@ static void compile_function(ls_compilation *c, size_t number, Function *functio
     if (!step->derived) return;
     ir_check(step->derived, STAGE_DERIVED);
     dump_ir(c, step->derived, "2-derived.ir", &lowered, &derived);
-    Function *once = simplify(step->derived);
-    ir_check(once, STAGE_SIMPLIFIED);
-    Function *compacted = compact(find_touched(once));
-    if (compacted != once) once = simplify(compacted);
-    ir_check(once, STAGE_SIMPLIFIED);
-    Function *gathered = gather(once);
-    if (!gathered) return;
-    ir_check(gathered, STAGE_GATHERED);
-    step->simplified = gathered == once ? once : simplify(gathered);
+    step->simplified = reduce(step->derived);
+    if (!step->simplified) return;
     Function *strips = strip_mine(step->simplified);
     if (strips != step->simplified) step->simplified = simplify(strips);
     ir_check(step->simplified, STAGE_GATHERED);
     dump_ir(c, step->simplified, "3-simplified.ir", &derived, &simplified);
 }
 
-/* The parts, each by the passes of a step. */
+/* A part by the passes of a step; again where it becomes several. */
+static bool compile_part(ls_compilation *c, const char *step, Sequence *sequence, size_t number) {
+    c->steps = arena_grow(&c->compiler.arena, c->steps, c->state_count, &c->state_capacity,
+                          sizeof *c->steps);
+    const size_t own = c->state_count++;
+    do {
+        Function *part = sequence->parts[number].function;
+        part->name = arena_printf(&c->compiler.arena, "%s__%zu", step, number + 1);
+        c->steps[own] = (StepState){.lowered = NULL};
+        compile_function(c, own, part);
+    } while (c->steps[own].simplified &&
+             distribute_loop(sequence, number, c->steps[own].simplified));
+    sequence->parts[number].function = c->steps[own].simplified;
+    return c->steps[own].simplified;
+}
+
+/* What the interpreter of the tests holds the sequence against. */
+static const Sequence *derive_source(ls_compilation *c, const Sequence *sequence) {
+    Sequence *source = arena_alloc(&c->compiler.arena, sizeof *source);
+    *source = *sequence;
+    source->parts = arena_alloc(&c->compiler.arena, sequence->part_count * sizeof *source->parts);
+    for (size_t i = 0; i < sequence->part_count; i++) {
+        source->parts[i] = sequence->parts[i];
+        source->parts[i].function = derive(sequence->parts[i].function);
+        if (!source->parts[i].function) return NULL;
+    }
+    return source;
+}
+
+/* Makes perfect nests of loops that have statements around another loop, from the inside out, where
+ * strips can run them. */
+static void sink_parts(ls_compilation *c, Sequence *sequence) {
+    Sequence tried = *sequence;
+    bool any = false;
+    for (size_t i = 0; i < sequence->loop_count; i++) any |= sequence->loops[i].outer != 0;
+    if (!any) return;
+    any = false;
+    tried.parts = arena_alloc(&c->compiler.arena, sequence->part_count * sizeof *tried.parts);
+    for (size_t i = 0; i < sequence->part_count; i++) {
+        tried.parts[i] = sequence->parts[i];
+        tried.parts[i].function = reduce(sequence->source->parts[i].function);
+        if (!tried.parts[i].function) return;
+    }
+    for (uint32_t loop = (uint32_t)tried.loop_count; loop > 0; loop--)
+        any |= sink_statements(&tried, loop);
+    if (!any) return;
+    *sequence = tried;
+    for (size_t i = 0; i < tried.part_count; i++) {
+        const uint32_t loops = sequence_loops(&tried, i);
+        tried.parts[i].function->iteration =
+            loops ? sequence_iteration(&tried, &tried.parts[i], loops) : NULL;
+    }
+}
+
 static void compile_parts(ls_compilation *c, size_t number, Function *function,
                           Sequence *sequence) {
     bool good = true;
     const size_t first = c->state_count;
-    for (size_t i = 0; i < sequence->part_count; i++) {
-        Function *part = sequence->parts[i].function;
-        part->name = arena_printf(&c->compiler.arena, "%s__%zu", function->name, i + 1);
-        c->steps = arena_grow(&c->compiler.arena, c->steps, c->state_count, &c->state_capacity,
-                              sizeof *c->steps);
-        c->steps[c->state_count] = (StepState){.lowered = NULL};
-        compile_function(c, c->state_count++, part);
-        sequence->parts[i].function = c->steps[first + i].simplified;
-        good = good && sequence->parts[i].function;
-    }
+    sequence->source = derive_source(c, sequence);
+    if (sequence->source) sink_parts(c, sequence);
+    for (size_t i = 0; i < sequence->part_count; i++)
+        good = compile_part(c, function->name, sequence, i) && good;
     c->steps[number] = (StepState){.lowered = function,
                                    .derived = function,
                                    .simplified = good ? function : NULL,

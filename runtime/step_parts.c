@@ -326,6 +326,14 @@ static bool runs_all(Unroll *u, uint32_t part, uint32_t loop) {
     return found && any;
 }
 
+/* Whether the part is for an axis that is empty, and none is. */
+static bool has_no_work(const ls_step *step, const ls_image_part *row) {
+    bool none = row->empty != 0;
+    for (uint32_t a = 0; a < step->image->axis_count; a++)
+        if (row->empty >> a & 1) none &= step->sizes[a] > 0;
+    return none;
+}
+
 /* Those parts of the loop `around` (0: the step), once. A loop of many iterations has many
  * launches, and the recursion is as deep as loops stand in each other. */
 static void add_parts(Unroll *u, uint32_t first, uint32_t end, uint32_t around) {
@@ -333,6 +341,7 @@ static void add_parts(Unroll *u, uint32_t first, uint32_t end, uint32_t around) 
     for (uint32_t i = first, next; i < end; i = next) {
         const uint32_t loop = loop_in(image, i, around);
         next = i + 1;
+        if (has_no_work(u->step, &image->parts[i])) continue;
         if (!loop) {
             add_part(u, i);
             continue;

@@ -32,9 +32,11 @@ LS_FN i64 ls_fixed_shift_f64(f64 most, i64 count) {
 LS_FN i64 ls_fixed_shift_f32(f32 most, i64 count) {
     return ls_fixed_shift_f64((f64)most, count);
 }
+/* Nothing saturates, as q is at most 2^62 in size, and -2^63 is LS_FIXED_LOST. A choice between
+ * floats ahead of the rounding, and one conversion, is what gcc takes vectors of elements for. */
 LS_FN i64 ls_to_fixed_f64(f64 d, i64 shift) {
-    return ls_isfinite_f64(d) ? ls_i64_from_f64(ls_round_f64(ls_scale_f64(d, shift)))
-                              : LS_FIXED_LOST;
+    const f64 scaled = ls_scale_f64(d, shift);
+    return (i64)ls_round_f64(ls_isfinite_f64(d) ? scaled : -0x1p63);
 }
 LS_FN i64 ls_to_fixed_f32(f32 d, i64 shift) {
     return ls_to_fixed_f64((f64)d, shift);

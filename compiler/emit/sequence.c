@@ -29,7 +29,7 @@ static const ls_image_part *part_rows(const Sequence *s, const ls_image *const *
         ls_image_view *views = arena_alloc(arena, (count + 1) * sizeof *views);
         for (uint32_t v = 0; v < count; v++)
             views[v] = (ls_image_view){s->parts[i].views[v].array, s->parts[i].views[v].fixed};
-        rows[i] = (ls_image_part){parts[i], views, s->parts[i].loop};
+        rows[i] = (ls_image_part){parts[i], views, s->parts[i].loop, s->parts[i].empty};
     }
     return rows;
 }

@@ -181,7 +181,10 @@ typedef struct Part {
     Function *function;
     View *views; /* by parameter */
     size_t view_capacity;
-    uint32_t loop; /* 1 + the innermost loop around it; 0: none */
+    uint32_t loop;           /* 1 + the innermost loop around it; 0: none */
+    AxisSet empty;           /* not 0: it runs only where one of these axes is empty */
+    bool sunk;               /* sink.c: it is a perfect nest that was none */
+    const char *distributed; /* distribute.c: what its loop is apart from, and why, or NULL */
 } Part;
 typedef struct Sequence {
     Function *step;    /* axes and parameters; no value */
@@ -193,6 +196,8 @@ typedef struct Sequence {
     size_t loop_count, loop_capacity;
     Part *parts;
     size_t part_count, part_capacity;
+    const struct Sequence *source; /* with the parts as they are derived, before sink.c and
+                                      distribute.c; NULL until then */
 } Sequence;
 
 /* a plain axis; fixed -1: bound at run time */
@@ -353,6 +358,18 @@ Function *gather(Function *f);
 Function *strip_mine(Function *f);
 /* Whether the part of every array that a strip has is contiguous where the array is. */
 bool strips_are_contiguous(const Function *f, uint32_t axis);
+int strips_axis(const Function *f); /* the axis that strip_mine would take, or -1 */
+/* distribute.c: whether the part, whose simplified function is f, has become several, each in a
+ * loop of its own, one of which has strips. */
+bool distribute_loop(Sequence *s, size_t number, const Function *f);
+/* sink.c: whether the parts in the loop, one of which is in an inner one, have become one part of a
+ * perfect nest, which goes by strips; they are simplified. */
+bool sink_statements(Sequence *s, uint32_t loop);
+/* How many loops around the part do nothing else; and what one launch needs to run them. */
+uint32_t sequence_loops(const Sequence *s, size_t number);
+Iteration *sequence_iteration(const Sequence *s, const Part *part, uint32_t loop_count);
+/* Loops like that one and those around it; gives 1 + the number of the innermost. */
+uint32_t sequence_copy_loops(Sequence *s, uint32_t loop, uint32_t count);
 /* whether the list's indices of these axes are in range; 0 when it lists none of them */
 ValueId gather_in_range(Function *f, ValueId list, AxisSet axes);
 

@@ -163,6 +163,11 @@ static bool knows_positions(const Function *f, uint32_t axis) {
     return true;
 }
 
+int strips_axis(const Function *f) {
+    const char *why;
+    return find_axis(f, &why);
+}
+
 Function *strip_mine(Function *f) {
     if (!f->iteration) return f;
     Iteration *iteration = arena_alloc(f->arena, sizeof *iteration);

@@ -367,45 +367,6 @@ Sequence *sequence_open(Lowering *l, Function *step) {
     return s;
 }
 
-/* Whether the part is all that the loop around it does in an iteration. */
-static bool is_body(const Sequence *s, size_t number, uint32_t loop) {
-    for (size_t i = 0; i < s->part_count; i++) {
-        uint32_t around = i == number ? 0 : s->parts[i].loop;
-        while (around && around != loop) around = s->loops[around - 1].outer;
-        if (around && around == loop) return false;
-    }
-    return loop != 0;
-}
-
-static void find_iteration(Lowering *l, size_t number) {
-    const Sequence *s = l->sequence;
-    const Part *part = &s->parts[number];
-    Function *f = part->function;
-    uint32_t count = 0;
-    AxisSet axes = 0;
-    for (uint32_t loop = part->loop; is_body(s, number, loop); loop = s->loops[loop - 1].outer)
-        count++;
-    if (!count) return;
-    Iteration *iteration = arena_alloc(l->arena, sizeof *iteration);
-    IterationLoop *loops = arena_alloc(l->arena, count * sizeof *loops);
-    for (uint32_t i = count, loop = part->loop; i-- > 0; loop = s->loops[loop - 1].outer) {
-        const Loop *row = &s->loops[loop - 1];
-        loops[i] = (IterationLoop){row->axis, s->place[row->axis], row->reverse};
-        axes |= (AxisSet)1 << row->axis;
-    }
-    AxisSet *moves = arena_alloc(l->arena, f->parameter_count * sizeof *moves);
-    bool *changes = arena_alloc(l->arena, f->parameter_count * sizeof *changes);
-    for (size_t i = 0; i < f->parameter_count; i++) {
-        moves[i] = part->views[i].fixed & axes;
-        for (size_t k = 0; k < f->parameter_count; k++)
-            changes[i] |=
-                part->views[k].array == part->views[i].array && f->parameters[k].role != LS_IN;
-    }
-    *iteration = (Iteration){
-        .loops = loops, .loop_count = count, .moves = moves, .changes = changes, .strip = -1};
-    f->iteration = iteration;
-}
-
 void sequence_close(Lowering *l) {
     Sequence *s = l->sequence;
     size_t count = 0;
@@ -413,7 +374,11 @@ void sequence_close(Lowering *l) {
     for (size_t i = 0; i < s->part_count; i++)
         if (s->parts[i].function->store_count) s->parts[count++] = s->parts[i];
     s->part_count = count;
-    for (size_t i = 0; i < count; i++) find_iteration(l, i);
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t loops = sequence_loops(s, i);
+        Part *part = &s->parts[i];
+        if (loops) part->function->iteration = sequence_iteration(s, part, loops);
+    }
 }
 
 /* ---- gradients ---- */

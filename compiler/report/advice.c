@@ -273,7 +273,7 @@ static void advise_parts(Advisor *a, Report *parts, size_t count, const double *
     a->kernels = arena_alloc(&a->c->compiler.arena, (kernels + 1) * sizeof *a->kernels);
     a->advice->kernels = a->kernels;
     for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < parts[i].kernel_count; k++)
+        for (size_t k = 0; times[i] > 0 && k < parts[i].kernel_count; k++)
             advise_kernel(a, &parts[i], k, times[i], turns[i]);
 }
 

@@ -34,6 +34,15 @@ static double array_bytes(const SequenceReport *r, const Parameter *row) {
     return plan_sizes_elements(&r->sizes, row->axes) * type_info[row->type].size;
 }
 
+/* 1, or 0 for a part that is for an axis that is empty, and none is. */
+static double runs(const SequenceReport *r, size_t number) {
+    const AxisSet empty = r->sequence->parts[number].empty;
+    bool none = empty != 0;
+    for (uint32_t a = 0; a < r->sequence->step->axis_count; a++)
+        if ((empty >> a & 1) && plan_sizes_length(&r->sizes, a, 0) == 0) none = false;
+    return none ? 0 : 1;
+}
+
 static void count(SequenceReport *r) {
     const Sequence *s = r->sequence;
     const Function *f = s->step;
@@ -47,7 +56,7 @@ static void count(SequenceReport *r) {
         r->parts[i] = report_open(r->c, r->step->first_part + i, r->options, sizes, size_count);
         const Report *part = &r->parts[i];
         uint32_t iterates = part->image->variants[part->variant].iterates;
-        r->times[i] = r->turns[i] = 1;
+        r->times[i] = r->turns[i] = runs(r, i);
         for (uint32_t loop = s->parts[i].loop; loop; loop = s->loops[loop - 1].outer) {
             const double length = (double)plan_sizes_length(&r->sizes, s->loops[loop - 1].axis, 0);
             r->turns[i] *= length;
@@ -102,6 +111,7 @@ static void put_iterations(SequenceReport *r, size_t number) {
 static void put_part(SequenceReport *r, size_t number) {
     Report *part = &r->parts[number];
     const uint32_t loop = r->sequence->parts[number].loop;
+    if (r->turns[number] == 0 && r->sequence->parts[number].empty) return;
     text_puts(&r->out, "  ");
     put_loops(r, loop);
     const char *es = part->kernel_count == 1 ? "" : "es";
@@ -116,6 +126,11 @@ static void put_part(SequenceReport *r, size_t number) {
                     : target_for(part->image->target)->together_limit
                         ? "an iteration is too much work for blocks that wait for each other"
                         : "an iteration is too much work for one thread");
+    if (r->sequence->parts[number].sunk)
+        text_puts(&r->out,
+                  "; statements around the inner loop are in its first and last iteration");
+    if (r->sequence->parts[number].distributed)
+        text_printf(&r->out, "; in a loop of its own %s", r->sequence->parts[number].distributed);
     text_puts(&r->out, "\n");
     report_text_kernels(part);
     report_temporaries(part);

@@ -397,7 +397,8 @@ static const char *parts(Ahead *a, const AheadImage *of) {
         for (uint32_t p = 0; p < part->image->parameter_count; p++)
             text_printf(&views, "    {%u, %u},\n", part->views[p].array, part->views[p].fixed);
         const char *view = table(a, "ls_image_view", "views", views.data);
-        text_printf(&text, "    {&%s, %s, %u},\n", image_of(a, &of->parts[i]), view, part->loop);
+        text_printf(&text, "    {&%s, %s, %u, %u},\n", image_of(a, &of->parts[i]), view, part->loop,
+                    part->empty);
     }
     return table(a, "ls_image_part", "parts", text.data);
 }

@@ -129,6 +129,7 @@ typedef struct Oracle { /* what the interpreter runs of a step with `for`; seque
                            none */
     const struct Sequence *sequence;
     const struct Function *parts[PARTS], *planned[PARTS]; /* as they run, and as they are planned */
+    const struct Function *source[PARTS];                 /* as they are written */
     struct NestsMade *nests_made[PARTS];
 } Oracle;
 typedef struct Runner {

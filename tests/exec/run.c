@@ -217,9 +217,13 @@ static bool interpret_all(Run *run, const Function *function) {
     }
     const Oracle *oracle = &run->runner->oracle;
     for (int launch = 0; ok && oracle->sequence && launch < run->directives->launches; launch++)
-        ok = interpret_watched(oracle->sequence, oracle->parts,
-                               (const int64_t *const *)run->sizes->of, data, run->directives->shard,
-                               run->runner->nests && launch == 0 ? run_part_nests : NULL, run);
+        ok = run->runner->nests /* the parts as they are planned, else the statements as written */
+                 ? interpret_watched(oracle->sequence, oracle->parts,
+                                     (const int64_t *const *)run->sizes->of, data,
+                                     run->directives->shard, launch ? NULL : run_part_nests, run)
+                 : interpret_sequence(oracle->sequence->source, oracle->source,
+                                      (const int64_t *const *)run->sizes->of, data,
+                                      run->directives->shard);
     for (int launch = 0; ok && !oracle->sequence && launch < run->directives->launches; launch++)
         ok = interpret(function, (const int64_t *const *)run->sizes->of, data,
                        run->directives->shard);
@@ -648,6 +652,9 @@ bool run_loaded(Runner *runner, const Program *program, const Directives *direct
             runner->oracle.parts[i] = compilation_part(compilation, s, i, STAGE_DERIVED);
             runner->oracle.planned[i] = compilation_part(compilation, s, i, STAGE_GATHERED);
         }
+        for (size_t i = 0;
+             runner->oracle.sequence && i < runner->oracle.sequence->source->part_count; i++)
+            runner->oracle.source[i] = runner->oracle.sequence->source->parts[i].function;
         runner->planned = compilation_function(compilation, s, STAGE_GATHERED);
         runner->nests_made = NULL;
         ok = run_step(runner, program, directives, function, loaded,

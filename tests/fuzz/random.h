@@ -73,6 +73,8 @@ unsigned closure(const Generator *g, unsigned axes); /* with those that others d
 unsigned random_axes(Generator *g, unsigned among);
 const char *new_name(Generator *g); /* that nobody has; NULL at the end of the list */
 void write_axes(Generator *g, unsigned axes);
+/* random_loops.c: the directives of a program, and its step. */
+void write_loops(FILE *out, uint64_t state);
 Made write_value(Generator *g, Kind kind, unsigned allowed, unsigned depth);
 /* A name of the kind, one that is cast to it, a coordinate or a length. Never a constant: every
  * step has a rank-0 parameter. */

@@ -562,6 +562,12 @@ char *random_program(uint64_t number, uint64_t seed, bool small, unsigned statem
                      .statements = statements,
                      .out = open_memstream(&text, &size)};
     if (!g->out) exit(3);
+    if (!statements && (g->state >> 40) % 16 == 7) {
+        write_loops(g->out, g->state);
+        fclose(g->out);
+        free(g);
+        return text;
+    }
     g->axis_count = below(g, 5);
     if (chance(g, small ? 1 : 5)) g->axis_count = AXES_MAX - 1;
     g->layered = chance(g, 35);

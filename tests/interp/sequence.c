@@ -190,11 +190,24 @@ static bool is_in(const Sequence *s, uint32_t part, uint32_t loop) {
     return own == loop;
 }
 
+/* Whether the part is for an axis that is empty, and none is. */
+static bool has_no_work(const Run *run, uint32_t part) {
+    const AxisSet empty = run->sequence->parts[part].empty;
+    bool none = empty != 0;
+    for (uint32_t a = 0; a < run->sequence->step->axis_count; a++)
+        if (empty >> a & 1) none &= run->sizes[a][0] > 0;
+    return none;
+}
+
 /* The parts from `first` on that are in the loop (0: all), once. */
 static bool run_parts(Run *run, uint32_t first, uint32_t end, uint32_t loop) {
     const Sequence *s = run->sequence;
     for (uint32_t i = first; i < end;) {
         uint32_t inner = s->parts[i].loop, next = i + 1;
+        if (has_no_work(run, i)) {
+            i++;
+            continue;
+        }
         while (inner != loop && s->loops[inner - 1].outer != loop)
             inner = s->loops[inner - 1].outer;
         if (inner == loop) {

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define LS_IMAGE_VERSION 10
+#define LS_IMAGE_VERSION 11
 #define LS_AXES_MAX 32 /* axes of a step */
 #define LS_RANK_MAX 32 /* axes of an array */
 #define LS_ARGUMENTS_MAX \
@@ -342,6 +342,7 @@ typedef struct ls_image_part {
     const struct ls_image *image;
     const ls_image_view *views; /* by parameter */
     uint32_t loop;              /* 1 + the innermost loop around it, or 0 */
+    uint32_t empty; /* not 0: it runs only where one of these axes (bit a: axis a) is empty */
 } ls_image_part;
 
 typedef struct ls_image {

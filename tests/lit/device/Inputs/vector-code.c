@@ -4,6 +4,7 @@
 #include "../../../../templates/lite.h"
 #include "../../../../templates/integer.h"
 #include "../../../../templates/convert.h"
+#include "../../../../templates/fixed.h"
 
 #define LOOP(name, OUT, IN, value)                                   \
     void loop_##name(const IN *restrict x, OUT *restrict y, i64 n);  \
@@ -32,4 +33,15 @@ STORED(f16) STORED(bf16) STORED(e4m3) STORED(e5m2) /* 52 */
 CAST(i32, f32) CAST(f32, i32) CAST(f64, f32) CAST(f32, f64) CAST(i64, i32) CAST(u32, f32) /* 58 */
 UNARY(tanh_lite, f32) UNARY(erf_lite, f32) UNARY(sigmoid_lite, f32) UNARY(log_lite, f32) /* 62 */
 UNARY(exp_lite, f32) UNARY(exp2_lite, f32) UNARY(atan, f32) UNARY(atan_lite, f32) /* 66 */
-    /* clang-format on */
+/* clang-format on */
+
+#ifdef __AVX512DQ__ /* which has the conversion */
+    /* A row of a scatter: a contribution is added, or lost. */
+    void loop_scatter(const f32 *restrict x, i64 *restrict y, i64 n, i64 shift);
+void loop_scatter(const f32 *restrict x, i64 *restrict y, i64 n, i64 shift) {
+    for (i64 i = 0; i < n; i++) {
+        const i64 q = ls_to_fixed_f32(x[i], shift);
+        y[i] = q == (-9223372036854775807ll - 1) ? q : ls_add_i64(y[i], q);
+    }
+}
+#endif
