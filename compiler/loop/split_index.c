@@ -12,6 +12,7 @@
 #include "loop/loop.h"
 
 enum {
+    SMALL = 1 << 30, /* a constant whose sums with indices do not overflow */
     QUESTIONS = 8,
     TREES = 8,
     EXPANDED = 256,
@@ -71,7 +72,8 @@ static bool varies(const Splitting *s, ValueId value) {
     return false;
 }
 
-/* The sum or difference of indices that the value is, which no number of the program is part of. */
+/* The sum or difference of indices and small constants that the value is, of which no number that
+ * the program computes is part. */
 static bool to_index(const Splitting *s, ValueId id, Index *index) {
     Nest *nest = s->nest;
     const Value *v = &nest->values->values[id];
@@ -80,6 +82,8 @@ static bool to_index(const Splitting *s, ValueId id, Index *index) {
         *index = *nest_index_of(nest, v);
     } else if (v->op == VALUE_NAME && nest->symbols[v->payload].kind == NAMED_LOOP) {
         *index = index_symbol(nest->arena, (SymbolId)v->payload);
+    } else if (v->op == OP_CONST && v->payload + SMALL < 2 * (uint64_t)SMALL) {
+        *index = index_number(nest->arena, (int64_t)v->payload);
     } else if ((v->op == OP_ADD || v->op == OP_SUB) && to_index(s, v->arg[0], &x) &&
                to_index(s, v->arg[1], &y)) {
         *index = (v->op == OP_ADD ? index_add : index_subtract)(nest->arena, x, y);
