@@ -99,6 +99,17 @@ LS_FN int ls_arrive_by(u32 *counter, u32 expected, u32 by) {
 #define LS_REST
 #endif
 
+/* The same of tensors of a list, most of which may be shorter than a vector: the rest goes by
+ * fours, without lanes that do nothing, whose loads would wait for the stores of the tensor before.
+ */
+#ifdef __clang__
+#define LS_ROUNDS(count) ((count) & ~(i64)15)
+#define LS_FOURS _Pragma("clang loop vectorize_width(4) interleave_count(1)")
+#else
+#define LS_ROUNDS(count) (count)
+#define LS_FOURS
+#endif
+
 /* A part of a row panel: a subtree of `span` leaves, a power of two, of a tile's tree. The row of a
  * leaf is that of the first and a step for each bit of the leaf's number in the part. Leaves whose
  * row does not exist are the last ones; where that would not be so, parts are smaller. The rows are

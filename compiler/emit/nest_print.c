@@ -284,16 +284,16 @@ static bool carries(const NestPrinter *p, const NestNode *body, bool scalars) {
 }
 
 /* The same loop over whole rounds of vectors, then over the rest, for which compilers make other
- * code: rows end anywhere. */
-static void print_main_and_rest(NestPrinter *p, const NestNode *loop, const char *count) {
+ * code: rows, and tensors of a list, end anywhere. */
+static void print_main_and_rest(NestPrinter *p, const NestNode *loop, const char *count, bool row) {
     const char *name = print_symbol(p, loop->name);
     const char *whole = names_stem(p->e, NULL, "whole", (const char *const[]){NULL});
-    text_printf(p->out, "const i64 %s = LS_WHOLE(%s);\n%sfor (i64 %s = 0; %s < %s; %s++) {\n",
-                whole, emit_bare(p->e, count), emit_interleaved(p->e, loop->body), name, name,
-                whole, name);
+    text_printf(p->out, "const i64 %s = %s(%s);\n%sfor (i64 %s = 0; %s < %s; %s++) {\n", whole,
+                row ? "LS_WHOLE" : "LS_ROUNDS", emit_bare(p->e, count),
+                emit_interleaved(p->e, loop->body), name, name, whole, name);
     print_body(p, loop->body);
-    text_printf(p->out, "}\nLS_REST\nfor (i64 %s = %s; %s < %s; %s++) {\n", name, whole, name,
-                count, name);
+    text_printf(p->out, "}\n%s\nfor (i64 %s = %s; %s < %s; %s++) {\n", row ? "LS_REST" : "LS_FOURS",
+                name, whole, name, count, name);
     print_body(p, loop->body);
     text_puts(p->out, "}\n");
 }
@@ -355,8 +355,9 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
         print_draws(p, loop, count);
         print_open_non_temporal(p, loop);
     }
-    if (run && p->e->phase->shape == SHAPE_ROWS && p->e->outer_count && !nest_is_long(loop->body)) {
-        print_main_and_rest(p, loop, count);
+    const bool row = p->e->phase->shape == SHAPE_ROWS && p->e->outer_count;
+    if (run && (row || (p->e->list >= 0 && !constant)) && !nest_is_long(loop->body)) {
+        print_main_and_rest(p, loop, count, row);
         print_close_non_temporal(p, loop, count);
         return;
     }

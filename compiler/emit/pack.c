@@ -4,7 +4,7 @@
  * the same few sets of every cache, each phase would fetch them anew, and the processor's
  * prefetcher would see no stream. So a thread copies rows in order before their first phase, into
  * memory of its own in which 8 rows map to different sets, and widens narrow elements once for all
- * phases. Needs contiguous arrays, and more than 512 rows: of fewer most rows of a part are
+ * phases. Needs contiguous rows, and more than 512 of them: of fewer most rows of a part are
  * neighbours, which are read where they lie, and so are those of other layouts. */
 #include <string.h>
 
@@ -33,6 +33,28 @@ static bool is_read_again(const Emitter *e, uint32_t array) {
         reads += plan_value_reads(plan, &plan->phases[i], array);
     }
     return reads > 1;
+}
+
+/* The axis of the rows of an array that lie a stride apart; -1: they follow each other. */
+static int row_axis(const Emitter *e, uint32_t array) {
+    const bool strided =
+        e->layout == LS_LAYOUT_PITCHED && e->plan->arrays[array].parameter != UINT32_MAX;
+    return strided ? __builtin_ctz(e->panels->outer) : -1;
+}
+
+/* Whether rows lie a stride apart, if at all, each without gaps. */
+static bool has_pitch(const Emitter *e, uint32_t array) {
+    return row_axis(e, array) < 0 || (__builtin_popcount(e->panels->outer) == 1 &&
+                                      __builtin_popcount(e->plan->panel_columns) == 1);
+}
+
+/* How many elements there are from row to row, where a row has so many. */
+static const char *pitch_of(const Emitter *e, uint32_t array, const char *columns) {
+    const int axis = row_axis(e, array);
+    const uint32_t parameter = e->plan->arrays[array].parameter;
+    if (axis < 0) return columns;
+    return arena_printf(e->arena, "a->%s",
+                        e->stride_name[parameter * LS_AXES_MAX + (uint32_t)axis]);
 }
 
 static Type packed_type(const Emitter *e, uint32_t array) {
@@ -66,7 +88,7 @@ void emit_find_packed(Emitter *e, const Grouping *grouping) {
         const Array *array = &e->plan->arrays[i];
         const Type type = packed_type(e, i);
         if (array->axes != (rows | columns) || !emit_may_pack(e, i)) continue;
-        if (!is_read_again(e, i)) continue;
+        if (!is_read_again(e, i) || !has_pitch(e, i)) continue;
         emit_note_packed(e, array->type);
         ls_image_extent bytes = plan_extent(e->f, ROWS * GAP * type_info[type].size, 0);
         bytes.factor[bytes.factor_count++] = (ls_image_factor){
@@ -128,7 +150,7 @@ void emit_pack_row(Emitter *e, Text *out, const char *columns) {
                         "    ls_pack_row_%s(a->%s + (part.copy + run) * LS_PACKED_GAP(%s), a->%s + "
                         "row * %s, %s);\n",
                         type_info[e->plan->arrays[i].type].c_name, e->packed_name[i], columns,
-                        e->field_name[i], in_parentheses(e, columns), columns);
+                        e->field_name[i], pitch_of(e, i, in_parentheses(e, columns)), columns);
 }
 
 /* Prefetches the first half of the next row of the packed arrays from number `first` to before
@@ -144,7 +166,7 @@ void emit_prefetch_packed(Emitter *e, Text *out, uint32_t first, uint32_t end,
             text_printf(out,
                         "    if (next < rows) ls_prefetch_rows(&a->%s[next * %s], %s * "
                         "(i64)sizeof(%s) / 2);\n",
-                        e->field_name[i], length, columns,
+                        e->field_name[i], pitch_of(e, i, length), columns,
                         type_info[e->plan->arrays[i].type].c_name);
         packed++;
     }

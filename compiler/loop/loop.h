@@ -550,6 +550,15 @@ ValueId nest_value_of_two(Nest *nest, Op which, Type leaves, ValueId extremum, V
  * iteration for which it is true, if the loop has it (`!=`: the other way round). */
 const char *nest_peel(Nest *nest, SymbolId loop);
 
+/* split_index.c: index-set splitting of a serial loop by comparisons of its index with what does
+ * not vary in it: a part in which the answer makes it do less becomes a loop of its own; the other
+ * part ends at a multiple of so many iterations. nest_split_indices: of all loops of the body.
+ * nest_split_version: of the test of nest_version; the version for whole strips requires the answer
+ * with which its loops do all that they do. */
+const char *nest_split_index(Nest *nest, SymbolId loop, int64_t multiple);
+void nest_split_indices(Nest *nest, NestNode **body, int64_t multiple);
+void nest_split_version(Nest *nest, NestNode **test);
+
 /* align.c: alignment peeling: a serial loop of straight code that stores along rows as one over the
  * elements ahead of the first boundary of a vector, which is given in *ahead unless that is NULL,
  * and one from there on. */

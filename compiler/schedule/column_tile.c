@@ -140,9 +140,9 @@ static bool has_draws(const Nest *nest, ValueId id) {
     return false;
 }
 
-static bool have_draws(const Nest *nest, const NestNode *body) {
+bool column_draws(const ColumnTile *b, const NestNode *body) {
     for (const NestNode *node = body; node; node = node->next)
-        if (has_draws(nest, node->value)) return true;
+        if (has_draws(b->nest, node->value)) return true;
     return false;
 }
 
@@ -152,13 +152,13 @@ bool column_is_short(const ColumnPass *p) {
     ColumnTile *b = p->b;
     for (const NestNode *node = p->column_nodes; node; node = node->next)
         if (node->kind == NEST_ADD) return false;
-    return !have_draws(b->nest, p->column_nodes) && !have_draws(b->nest, b->row_nodes) &&
+    return !column_draws(b, p->column_nodes) && !column_draws(b, b->row_nodes) &&
            items_work(b->nest, p->column_nodes) <= WORK_MAX;
 }
 
 /* Whether it may as well be done again for the last row, where another is not there: nothing that
  * is stored is read. */
-static bool is_repeatable(const ColumnPass *p) {
+bool column_is_repeatable(const ColumnPass *p) {
     for (const NestNode *node = p->column_nodes; node; node = node->next)
         if (node->kind == NEST_STORE && nest_reads(p->column_nodes, node->array)) return false;
     return true;
@@ -460,7 +460,7 @@ static Index by_eights(ColumnPass *p, NestNode ***end) {
         test->version = true;
         make_append(end, test);
     }
-    if (is_repeatable(p))
+    if (column_is_repeatable(p))
         eights_of(p, end, wholes, make_less(b->nest, eights, wholes), b->width, false);
     else
         part_eights(p, end, wholes, make_less(b->nest, eights, wholes), depth);
@@ -501,7 +501,7 @@ static Index by_lanes(ColumnPass *p, NestNode ***end) {
 static void rows_ahead(ColumnPass *p, NestNode ***end) {
     enum { WORK_MIN = 4 };
     ColumnTile *b = p->b;
-    if (items_work(b->nest, b->row_nodes) < WORK_MIN || have_draws(b->nest, b->row_nodes)) return;
+    if (items_work(b->nest, b->row_nodes) < WORK_MIN || column_draws(b, b->row_nodes)) return;
     const SymbolId r = make_loop_name(b->nest, "r");
     const Index own = make_symbol(b->nest, r),
                 at = make_less(b->nest, make_symbol(b->nest, b->traversal->name), b->first);
@@ -518,13 +518,18 @@ static void rows_ahead(ColumnPass *p, NestNode ***end) {
 }
 
 /* Without rows a sum of floats is 0, not the identity element (-0.0). */
+ValueId column_total(ColumnTile *b, const ColumnTree *tree, ValueId value) {
+    Function *f = b->nest->values;
+    int64_t known;
+    if (!tree->sum || (index_is_number(b->rows, &known) && known > 0)) return value;
+    const ValueId some = make_value(b->nest, OP_GT, b->rows, make_number(b->nest, 0));
+    return ir_op(f, OP_SELECT, some, value, ir_constant(f, tree->type, 0));
+}
+
 static void take_totals(ColumnPass *p, NestNode ***end, Index count) {
     ColumnTile *b = p->b;
-    Function *f = b->nest->values;
     const SymbolId c = make_loop_name(b->nest, "c");
     NestNode *body = NULL, **inside = &body;
-    int64_t known;
-    const bool some = index_is_number(b->rows, &known) && known > 0;
     for (size_t i = 0; i < b->tree_count; i++) {
         const ColumnTree *tree = &b->trees[i];
         if (!column_is_of_pass(p, i)) continue;
@@ -536,11 +541,7 @@ static void take_totals(ColumnPass *p, NestNode ***end, Index count) {
                             .at = make_at(b->nest, make_symbol(b->nest, c), NULL),
                             .at_count = 1,
                             .extent = count});
-        ValueId value = nest_name(b->nest, own);
-        if (tree->sum && !some)
-            value =
-                ir_op(f, OP_SELECT, make_value(b->nest, OP_GT, b->rows, make_number(b->nest, 0)),
-                      value, ir_constant(f, tree->type, 0));
+        const ValueId value = column_total(b, tree, nest_name(b->nest, own));
         make_store(b->nest, &inside, tree->total, make_symbol(b->nest, c), NULL, value);
     }
     column_loop(b, end, LOOP_SERIAL, c, b->width, body);
@@ -562,6 +563,7 @@ void column_tile(ColumnTile *b, NestNode ***end) {
     column_find_row_values(&all);
     if (!passes[0]) {
         ColumnPass p = column_pass(b, true);
+        if (column_by_rows(b, &p, end)) return;
         if (column_by_vectors(b, &p, end)) {
             take_totals(&p, end, (Index){NULL, 0});
             return;

@@ -13,11 +13,10 @@
 
 enum { TILE = 1024, WIDTH = 16, TREES_MAX = 8 };
 
-/* Whether a list may be taken for elements of one tensor's arrays, each once. */
-static bool is_plain(const ColumnTile *b) {
+bool column_is_plain(const ColumnTile *b) {
     const ItemNumbers *numbers = b->items->numbers;
     return b->nest->lanes == 1 && numbers->layout != LS_LAYOUT_STRIDED && !b->items->tensors &&
-           b->chunk >= WIDTH && numbers->portion == PORTION_WHOLE;
+           numbers->portion == PORTION_WHOLE;
 }
 
 /* Whether all trees are sums, or all products, of f32, found in one pass. */
@@ -58,7 +57,7 @@ static NestNode *columns_of(ColumnTile *b, ColumnPass *p, const SymbolId *trees,
 bool column_by_vectors(ColumnTile *b, ColumnPass *p, NestNode ***end) {
     Nest *nest = b->nest;
     int64_t one;
-    if (!is_plain(b) || !has_trees(b) || !has_rows(b, p)) return false;
+    if (!column_is_plain(b) || b->chunk < WIDTH || !has_trees(b) || !has_rows(b, p)) return false;
     if (index_is_number(b->count, &one) && one == 1) return false; /* there is no loop over rows */
     SymbolId *trees = arena_alloc(b->arena, b->tree_count * sizeof *trees);
     SymbolId *rooms = arena_alloc(b->arena, (p->row_value_count + 1) * sizeof *rooms);

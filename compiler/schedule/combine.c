@@ -11,7 +11,7 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-enum { TILE = 1024, ROWS = 8 };
+enum { TILE = 1024, ROWS = 8, VECTOR = 64 };
 
 /* ---- one loop over rows, in it one along them ---- */
 
@@ -152,5 +152,6 @@ PlainNest *schedule_combine(const Plan *plan, uint32_t phase, const ItemNumbers 
         items_build(&b);
     }
     if (!b.problem && b.nest->lanes == 1) items_sink(b.nest);
+    if (!b.problem && b.nest->lanes == 1) nest_split_indices(b.nest, &b.nest->body, VECTOR);
     return items_end(&b, problem);
 }

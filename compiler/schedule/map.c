@@ -14,7 +14,7 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-enum { ITEM = 1024, LANES_ITEM = 512 };
+enum { ITEM = 1024, LANES_ITEM = 512, VECTOR = 16 };
 
 uint32_t schedule_map_item(const Plan *plan, uint32_t phase, uint32_t lanes) {
     const bool list = ir_list_axis(plan->function, plan->phases[phase].inner) >= 0;
@@ -520,5 +520,6 @@ PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numb
     nest_hoist(b.nest);
     if (b.rows) nest_load_first(b.nest, b.rows);
     if (numbers->lanes == 1) nest_unswitch(b.nest);
+    if (numbers->lanes == 1) nest_split_indices(b.nest, &b.nest->body, VECTOR);
     return plain;
 }

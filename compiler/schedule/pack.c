@@ -26,13 +26,28 @@ static SymbolId copy_of(const Pack *pack, uint32_t array) {
     return plain->packed[array];
 }
 
+/* Whether from row to row an index advances by a row's length, or by a stride of the array's. */
+static bool is_pitch(const Pack *pack, uint32_t array, Index step) {
+    const uint32_t parameter = pack->plan->arrays[array].parameter;
+    const SymbolId *strides = pack->plain->strides;
+    if (index_equal(step, pack->length)) return true;
+    for (uint32_t a = 0; strides && parameter != UINT32_MAX && a < LS_AXES_MAX; a++) {
+        const SymbolId stride = strides[parameter * LS_AXES_MAX + a];
+        if (stride && index_equal(step, make_symbol(pack->plain->nest, stride))) return true;
+    }
+    return false;
+}
+
+static Index step_of(const Pack *pack, Index at) {
+    return index_coefficient(pack->plain->nest->arena, at, pack->row);
+}
+
 static bool is_packed(const Pack *pack, const NestNode *load, uint32_t *array) {
     const Index at = load->at_count ? load->at[0] : (Index){NULL, 0};
     for (*array = 0; *array < pack->plan->array_count; ++*array)
         if (pack->packed[*array] && pack->plain->arrays[*array] == load->array)
             return load->kind == NEST_LOAD && index_uses(at, pack->row) &&
-                   index_equal(index_coefficient(pack->plain->nest->arena, at, pack->row),
-                               pack->length);
+                   is_pitch(pack, *array, step_of(pack, at));
     return false;
 }
 
@@ -47,13 +62,14 @@ static bool find_packed(const Pack *pack, const NestNode *body) {
 
 static void replace(const Pack *pack, NestNode *body, Index lane_row) {
     Nest *nest = pack->plain->nest;
-    const Index from = make_times(nest, pack->length, make_symbol(nest, pack->row));
     const Index to = make_times(nest, pack->gap, lane_row);
     uint32_t array;
     for (NestNode *node = body; node; node = node->next) {
         replace(pack, node->body, lane_row);
         replace(pack, node->other, lane_row);
         if (!is_packed(pack, node, &array)) continue;
+        const Index from =
+            make_times(nest, step_of(pack, node->at[0]), make_symbol(nest, pack->row));
         node->array = copy_of(pack, array);
         node->at = make_at(nest, make_add(nest, make_less(nest, node->at[0], from), to), NULL);
     }

@@ -21,11 +21,27 @@ static bool reads_rows(const RowPrefetch *r, uint32_t phase, uint32_t array) {
            !r->plan->arrays[array].in_scratch && plan_value_reads(r->plan, other, array);
 }
 
+/* From row to row of the array: as many elements as a row has, or where rows have gaps the array's
+ * stride, if they are those of one axis. False: rows are not so. */
+static bool find_pitch(const RowPrefetch *r, uint32_t array, Index *pitch) {
+    const Phase *own = &r->plan->phases[r->phase];
+    const uint32_t parameter = r->plan->arrays[array].parameter;
+    const SymbolId *strides = r->plain->strides;
+    *pitch = r->max;
+    if (!strides || parameter == UINT32_MAX) return true;
+    if (__builtin_popcount(own->outer) != 1 || __builtin_popcount(own->inner) != 1) return false;
+    const SymbolId stride = strides[parameter * LS_AXES_MAX + (uint32_t)__builtin_ctz(own->outer)];
+    if (stride) *pitch = index_symbol(r->plain->nest->arena, stride);
+    return stride != 0;
+}
+
 /* Whether the phase is the first of the row fusion, or with `last` the last one, to read the array,
  * and not the only one. */
 static bool is_wanted(const RowPrefetch *r, uint32_t array, bool last) {
     bool before = false, after = false;
+    Index pitch;
     if (!r->plain->arrays[array] || !reads_rows(r, r->phase, array)) return false;
+    if (!find_pitch(r, array, &pitch)) return false;
     for (uint32_t p = r->row_fusion->first; p < r->row_fusion->first + plan_mains(r->row_fusion);
          p++) {
         before |= p < r->phase && reads_rows(r, p, array);
@@ -45,13 +61,14 @@ bool schedule_has_prefetch(const RowPrefetch *r, bool last) {
     return any;
 }
 
-static NestNode *prefetches(const RowPrefetch *r, bool last, Index at, Index count) {
+static NestNode *prefetches(const RowPrefetch *r, bool last, Index row, Index begin, Index count) {
     Nest *nest = r->plain->nest;
     NestNode *first = NULL, **end = &first;
+    Index pitch;
     for (uint32_t i = 0; i < r->plan->array_count; i++) {
-        if (!is_wanted(r, i, last)) continue;
+        if (!is_wanted(r, i, last) || !find_pitch(r, i, &pitch)) continue;
         Index *subscript = nest_at(nest, 1);
-        subscript[0] = at;
+        subscript[0] = make_add(nest, make_times(nest, row, pitch), begin);
         nest_add(nest, &end,
                  (NestNode){.kind = NEST_PREFETCH,
                             .array = r->plain->arrays[i],
@@ -70,9 +87,8 @@ NestNode *schedule_prefetch(const RowPrefetch *r, bool last, Index row, Index be
     const Index far = index_subtract(arena, all, index_number(arena, FAR - 1));
     if (!schedule_has_prefetch(r, last)) return NULL;
     if (!last) {
-        const Index at = index_add(arena, index_multiply(arena, row, r->max),
-                                   index_add(arena, begin, index_number(arena, TILE)));
-        return nest_only_where(nest, far, prefetches(r, last, at, count));
+        const Index next = index_add(arena, begin, index_number(arena, TILE));
+        return nest_only_where(nest, far, prefetches(r, last, row, next, count));
     }
     Function *f = nest->values;
     if (!r->plain->given) r->plain->given = nest_size(nest, "given");
@@ -83,8 +99,7 @@ NestNode *schedule_prefetch(const RowPrefetch *r, bool last, Index row, Index be
         if (nest->derived[i].value == value) turn = nest->derived[i].symbol;
     if (!turn) turn = nest_derived(nest, "turn", value);
     const Index ahead = index_add(arena, row, index_symbol(arena, turn));
-    const Index at = index_add(arena, index_multiply(arena, ahead, r->max), begin);
-    NestNode *asks = prefetches(r, last, at, count);
+    NestNode *asks = prefetches(r, last, ahead, begin, count);
     asks = nest_only_where(nest, index_subtract(arena, r->rows, ahead), asks);
     asks = nest_only_where(
         nest, index_subtract(arena, index_number(arena, r->scratch_row + 1), r->max), asks);

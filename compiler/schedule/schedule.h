@@ -114,7 +114,7 @@ PlainNest *schedule_team(const Plan *plan, const Kernel *phases, const Target *t
                          const char **problem);
 
 /* pack.c: redirects loads of packed arrays to the copies of a lane's 8 rows, where the index of the
- * load advances by a row's length. schedule_pack finds which of the 8 the row is; schedule_pack_at
+ * load advances by a row's length, or by a stride. schedule_pack finds which of the 8 the row is; schedule_pack_at
  * is given that and adds the nodes that it needs at *end. */
 typedef struct Pack {
     const Plan *plan;
@@ -509,6 +509,15 @@ void column_find_row_values(ColumnPass *p);
 /* column_vectors.c: the pass by vectors of neighbouring columns, whose trees are then as many
  * leaves long as the tile has rows; false: it has no such form, and nothing has changed. */
 bool column_by_vectors(ColumnTile *b, ColumnPass *p, NestNode ***end);
+/* Whether one thread has the elements of one tensor's arrays where they are neighbours in memory.
+ */
+bool column_is_plain(const ColumnTile *b);
+/* column_jam.c: the pass by vectors of rows, where the columns are few; false: likewise. */
+bool column_by_rows(ColumnTile *b, ColumnPass *p, NestNode ***end);
+bool column_is_repeatable(const ColumnPass *p);               /* nothing that is stored is read */
+bool column_draws(const ColumnTile *b, const NestNode *body); /* or calls functions of C */
+/* The tree's value of all rows. */
+ValueId column_total(ColumnTile *b, const ColumnTree *tree, ValueId value);
 bool column_is_short(
     const ColumnPass *p); /* the nodes of an element are few enough to be repeated */
 NestNode *column_at(ColumnTile *b, NestNode *ahead, NestNode *nodes, Index c);

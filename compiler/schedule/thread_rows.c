@@ -211,6 +211,8 @@ static const char *reduce(ItemBuilder *b, SymbolId own, SymbolId tile, Index beg
     NestNode *test = NULL;
     if (nest_version(b->nest, tile, &test))
         return place_whole(b, &(*nest_find(&(*b->row)->body, tile))->body, begin);
+    NestNode **place = &(*nest_find(&(*b->row)->body, tile))->body;
+    nest_split_version(b->nest, place);
     problem = place_whole(b, &test->body, begin);
     return problem ? problem : place_rest(b, test->other, begin);
 }
