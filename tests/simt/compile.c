@@ -117,6 +117,8 @@ static int run_compiler(const char *compiler, const char *text, const char *libr
                            "-mllvm",
                            "-tsan-distinguish-volatile=1",
                            "-mllvm",
+                           "-tsan-instrument-read-before-write=1",
+                           "-mllvm",
                            "-tsan-instrument-func-entry-exit=0",
                            NULL};
     posix_spawn_file_actions_t actions;

@@ -78,17 +78,23 @@ SIMT_OURS void __tsan_init() {}
 SIMT_OURS void __tsan_func_entry(void *) {}
 SIMT_OURS void __tsan_func_exit() {}
 /* Copies of structures become calls, which here come to these. */
+enum { SIMT_COPIED = 64 };
 __attribute__((visibility("hidden"))) SIMT_OURS void *memcpy(void *to, const void *from,
                                                              unsigned long bytes) {
-    if (simt_machine.access) {
-        simt_machine.access(from, bytes, 0);
-        simt_machine.access(to, bytes, 1);
-    }
     typedef unsigned long __attribute__((may_alias, aligned(1))) Word;
-    unsigned long i = 0;
-    for (; i + sizeof(Word) <= bytes; i += sizeof(Word))
-        *(Word *)((char *)to + i) = *(const Word *)((const char *)from + i);
-    for (; i < bytes; i++) ((unsigned char *)to)[i] = ((unsigned char *)from)[i];
+    for (unsigned long at = 0, part; at < bytes; at += part) {
+        unsigned char held[SIMT_COPIED]; /* what is read may be other than what is there */
+        unsigned long i = 0;
+        part = bytes - at < SIMT_COPIED ? bytes - at : SIMT_COPIED;
+        if (simt_machine.access) simt_machine.access((const char *)from + at, part, 0);
+        for (; i + sizeof(Word) <= part; i += sizeof(Word))
+            *(Word *)(held + i) = *(const Word *)((const char *)from + at + i);
+        for (; i < part; i++) held[i] = ((const unsigned char *)from)[at + i];
+        if (simt_machine.access) simt_machine.access((char *)to + at, part, 1);
+        for (i = 0; i + sizeof(Word) <= part; i += sizeof(Word))
+            *(Word *)((char *)to + at + i) = *(const Word *)(held + i);
+        for (; i < part; i++) ((unsigned char *)to)[at + i] = held[i];
+    }
     return to;
 }
 __attribute__((visibility("hidden"))) SIMT_OURS void *memset(void *to, int value,
@@ -132,19 +138,19 @@ template <class T> SIMT_OURS static T simt_exchange_value(T value, unsigned lane
 }
 
 template <class T> SIMT_OURS static T simt_atomic_add(T *counter, T value, int order, int scope) {
-    simt_machine.atomic(counter, 1, order, scope);
+    simt_machine.atomic(counter, sizeof(T), 1, order, scope);
     T before = *counter;
     *counter = before + value;
     return before;
 }
 template <class T> SIMT_OURS static T simt_atomic_min(T *least, T value, int order, int scope) {
-    simt_machine.atomic(least, 1, order, scope);
+    simt_machine.atomic(least, sizeof(T), 1, order, scope);
     T before = *least;
     *least = value < before ? value : before;
     return before;
 }
 template <class T> SIMT_OURS static T simt_atomic_load(const T *counter, int order, int scope) {
-    simt_machine.atomic(counter, 0, order, scope);
+    simt_machine.atomic(counter, sizeof(T), 0, order, scope);
     return *const_cast<const volatile T *>(counter);
 }
 

@@ -175,6 +175,7 @@ static int do_work(const Work *work) {
                                .wave = wave(),
                                .seed = ++turns + (seed ? strtoull(seed, NULL, 10) : 0),
                                .cooperative = work->cooperative,
+                               .memory = memory_model(),
                                .touch = touch};
     const size_t size = simt_argument_size(work->function->compiled, work->function->name);
     const int error = late_kernel(work->arguments, size, work->function->name);

@@ -22,6 +22,14 @@ static uint32_t wave(void) {
 #endif
 }
 
+/* SIMT_WEAK: "on", or "only", where nothing but the result tells; else all see every store at once.
+ */
+static SimtMemory memory_model(void) {
+    const char *weak = getenv("SIMT_WEAK");
+    if (!weak || strcmp(weak, "off") == 0) return SIMT_AT_ONCE;
+    return strcmp(weak, "only") == 0 ? SIMT_ONLY_WEAK : SIMT_WEAK;
+}
+
 static UNUSED int do_initialise(unsigned flags) {
     return flags ? INVALID_VALUE : 0;
 }

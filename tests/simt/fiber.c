@@ -46,9 +46,23 @@ struct Fibers {
 };
 
 static Fibers *entered; /* whose fiber has had the last turn */
+static Fibers *spare;   /* closed last: the next are often as many */
+
+static void release(Fibers *fibers) {
+    if (!fibers) return;
+    if (fibers->stacks) munmap(fibers->stacks, fibers->count * FIBER_STACK);
+    free(fibers->places);
+    free(fibers->run);
+    free(fibers->data);
+    free(fibers);
+}
 
 Fibers *fibers_open(size_t count) {
-    Fibers *fibers = calloc(1, sizeof *fibers);
+    Fibers *fibers = spare;
+    spare = NULL;
+    if (fibers && fibers->count == count) return fibers;
+    release(fibers);
+    fibers = calloc(1, sizeof *fibers);
     if (!fibers) return NULL;
     fibers->count = count;
     fibers->places = calloc(count, sizeof *fibers->places);
@@ -59,22 +73,19 @@ Fibers *fibers_open(size_t count) {
     if (fibers->stacks == MAP_FAILED) fibers->stacks = NULL;
     for (size_t i = 0; fibers->stacks && i < count; i++)
         if (mprotect(fibers->stacks + i * FIBER_STACK, GUARD, PROT_NONE) != 0) {
-            fibers_close(fibers);
+            release(fibers);
             return NULL;
         }
     if (fibers->places && fibers->run && fibers->data && fibers->stacks) return fibers;
-    fibers_close(fibers);
+    release(fibers);
     return NULL;
 }
 
 void fibers_close(Fibers *fibers) {
     if (!fibers) return;
     if (entered == fibers) entered = NULL;
-    if (fibers->stacks) munmap(fibers->stacks, fibers->count * FIBER_STACK);
-    free(fibers->places);
-    free(fibers->run);
-    free(fibers->data);
-    free(fibers);
+    release(spare);
+    spare = fibers;
 }
 
 bool fibers_own(const Fibers *fibers, const void *address) {

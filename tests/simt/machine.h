@@ -30,7 +30,7 @@ typedef struct SimtMachine {
     void (*access)(const void *address, unsigned long bytes, int writes);
     /* A volatile read: of a counter an atomic look, of anything else a read like others. */
     void (*look)(const void *address, unsigned long bytes);
-    void (*atomic)(const void *counter, int adds, int order, int scope);
+    void (*atomic)(const void *counter, unsigned long bytes, int adds, int order, int scope);
     void (*fence)(int order, int scope);
     unsigned char *shared_begin, *shared_end; /* all shared memory of the text */
     int watched;                              /* 1: `access` is called, as clang can */

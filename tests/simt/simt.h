@@ -28,6 +28,11 @@ void simt_close(SimtModule *module);
 /* The bytes of a kernel's argument structure; 0 when the module has no such kernel. */
 size_t simt_argument_size(const SimtModule *module, const char *kernel);
 
+/* Whether a thread sees what another has stored at once, or not before something orders the two
+ * (weak.h); SIMT_ONLY_WEAK: and accesses that nothing orders are not refused, so that the bits of
+ * the result tell. For text that is watched (SIMT_WATCH). */
+typedef enum SimtMemory { SIMT_AT_ONCE, SIMT_WEAK, SIMT_ONLY_WEAK } SimtMemory;
+
 typedef struct SimtLaunch {
     const char *kernel;
     const void *arguments;    /* the argument structure: 8-byte words */
@@ -37,10 +42,28 @@ typedef struct SimtLaunch {
     /* NULL, or says what is wrong with an access to device memory, or NULL */
     const char *(*touch)(const void *address, size_t bytes, bool writes);
     bool cooperative; /* all blocks take turns */
+    SimtMemory memory;
+    struct Explorer *explorer; /* of simt_explore; else NULL */
 } SimtLaunch;
 
 /* False when the kernel cannot go on, with the reason in `message`. */
 bool simt_launch(SimtModule *module, const SimtLaunch *launch, char *message, size_t message_size);
+
+/* Every run of a launch: all orders in which threads touch device memory, and with weak memory all
+ * that each read may see. A part that leads to where another has been is left out: the state of a
+ * run is what each thread has read, where it is, and all that has been stored. */
+typedef struct SimtTrial {
+    void (*begin)(void *data);          /* memory as it is ahead of the launch */
+    bool (*is_right)(const void *data); /* what a run has left there */
+    void *data;
+    uint64_t states_max; /* more of them are a failure */
+} SimtTrial;
+typedef struct SimtExplored {
+    uint64_t states, runs, finished; /* runs: launches; finished: those that met no earlier state */
+} SimtExplored;
+/* False when one of them goes wrong, with the reason in `message`. */
+bool simt_explore(SimtModule *module, const SimtLaunch *launch, const SimtTrial *trial,
+                  SimtExplored *explored, char *message, size_t message_size);
 
 /* Open, launch, close. */
 bool simt_run(const char *source, size_t size, SimtDialect dialect, const SimtLaunch *launch,

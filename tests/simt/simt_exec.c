@@ -5,10 +5,10 @@
  *   simt_exec --list-all            names of every program on every machine
  *   simt_exec --only NAME           runs one of them
  *
- * In the suite each program runs on one of the machines, in turn; on PTX, which is what NVRTC makes
- * of the text, and on machine code for AMD, which clang makes of it, a sample does.
- * tests/exec/all.py runs them all. Status 77, skipped, where there is no NVRTC, or no clang or
- * disassembler. */
+ * In the suite each program runs on one of the first three, in turn; the third has weak memory. On
+ * PTX, which is what NVRTC makes of the text, and on machine code for AMD, which clang makes of it,
+ * a sample does. tests/exec/all.py runs them all. Status 77, skipped, where there is no NVRTC, or
+ * no clang or disassembler. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,19 +21,37 @@
 enum { NAME_SIZE = 256 };
 
 static const struct Machine {
-    const char *name, *device, *driver, *compiler, *library, *architecture;
+    const char *name, *device, *driver, *compiler, *library, *architecture, *memory;
 } machines[] = {
-    {"emulated-cuda", "cuda", "LOCKSTEP_CUDA", "LOCKSTEP_NVRTC", EMULATED_CUDA_PATH, ""},
-    {"emulated-wave64", "hip", "LOCKSTEP_HIP", "LOCKSTEP_HIPRTC", EMULATED_HIP_PATH, "gfx90a"},
-    {"emulated-wave32", "hip", "LOCKSTEP_HIP", "LOCKSTEP_HIPRTC", EMULATED_HIP_PATH, "gfx1030"},
-    {"emulated-ptx", "cuda", "LOCKSTEP_CUDA", "LOCKSTEP_NVRTC", EMULATED_PTX_PATH, ""},
+    {"emulated-cuda", "cuda", "LOCKSTEP_CUDA", "LOCKSTEP_NVRTC", EMULATED_CUDA_PATH, "", "off"},
+    {"emulated-wave64", "hip", "LOCKSTEP_HIP", "LOCKSTEP_HIPRTC", EMULATED_HIP_PATH, "gfx90a",
+     "off"},
+    {"emulated-wave32", "hip", "LOCKSTEP_HIP", "LOCKSTEP_HIPRTC", EMULATED_HIP_PATH, "gfx1030",
+     "on"},
+    {"emulated-ptx", "cuda", "LOCKSTEP_CUDA", "LOCKSTEP_NVRTC", EMULATED_PTX_PATH, "", "off"},
     /* the compiler is the product's own */
-    {"emulated-gfx942", "hip", "LOCKSTEP_HIP", NULL, EMULATED_AMD_PATH, "gfx942"},
-    {"emulated-gfx1151", "hip", "LOCKSTEP_HIP", NULL, EMULATED_AMD_PATH, "gfx1151"},
+    {"emulated-gfx942", "hip", "LOCKSTEP_HIP", NULL, EMULATED_AMD_PATH, "gfx942", "off"},
+    {"emulated-gfx1151", "hip", "LOCKSTEP_HIP", NULL, EMULATED_AMD_PATH, "gfx1151", "off"},
+    /* with weak memory: see weak.h */
+    {"weak-cuda", "cuda", "LOCKSTEP_CUDA", "LOCKSTEP_NVRTC", EMULATED_CUDA_PATH, "", "on"},
+    {"weak-wave64", "hip", "LOCKSTEP_HIP", "LOCKSTEP_HIPRTC", EMULATED_HIP_PATH, "gfx90a", "on"},
+    {"weak-ptx", "cuda", "LOCKSTEP_CUDA", "LOCKSTEP_NVRTC", EMULATED_PTX_PATH, "", "on"},
+    {"weak-gfx942", "hip", "LOCKSTEP_HIP", NULL, EMULATED_AMD_PATH, "gfx942", "on"},
+    {"weak-gfx1151", "hip", "LOCKSTEP_HIP", NULL, EMULATED_AMD_PATH, "gfx1151", "on"},
 };
-enum { PTX = 3, GFX942, GFX1151, MACHINES };
+enum {
+    PTX = 3,
+    GFX942,
+    GFX1151,
+    WEAK_CUDA,
+    WEAK_PTX = WEAK_CUDA + 2,
+    WEAK_GFX942,
+    WEAK_GFX1151,
+    MACHINES
+};
+_Static_assert(sizeof machines / sizeof machines[0] == MACHINES, "a machine lacks its number");
 
-/* Of so many programs the one of this rest runs on it. */
+/* Of so many programs the one of this rest runs on it; 0: none. */
 static const struct Sample {
     size_t every, rest;
 } samples[MACHINES] = {
@@ -44,6 +62,20 @@ static const char beside[] = "list_reductions"; /* on GFX1151 */
 
 /* These run for longer than they compile; the others are faster as they are. */
 static const char *const long_runs[] = {"prologue", "strips", "deep", "training-linreg"};
+
+/* The thousand steps of the first are linreg's, and the million elements of the other those of
+ * other trees, which are watched; these would take minutes. */
+static bool is_unwatched(const char *program) {
+    return strcmp(program, "training-linreg") == 0 || strcmp(program, "deep") == 0;
+}
+
+static bool runs_on(const char *program, size_t number, size_t machine, bool all) {
+    const struct Sample *sample = &samples[machine];
+    if (all)
+        return machine < WEAK_CUDA || !is_unwatched(program); /* who is not sees no weak memory */
+    return (sample->every && number % sample->every == sample->rest) ||
+           (machine == GFX1151 && strcmp(program, beside) == 0);
+}
 
 static int list(bool all) {
     char name[NAME_SIZE];
@@ -56,9 +88,7 @@ static int list(bool all) {
     while (fscanf(names, "%255s", name) == 1) {
         if (strchr(name, '@')) continue; /* compiles for a toolchain */
         for (size_t i = 0; i < MACHINES; i++)
-            if (all || number % samples[i].every == samples[i].rest ||
-                (i == GFX1151 && strcmp(name, beside) == 0))
-                printf("%s@%s\n", name, machines[i].name);
+            if (runs_on(name, number, i, all)) printf("%s@%s\n", name, machines[i].name);
         number++;
     }
     return pclose(names) != 0;
@@ -68,12 +98,13 @@ static int list(bool all) {
 static bool can_compile(size_t machine) {
     char reason[256];
     const char *nvrtc = getenv("LOCKSTEP_NVRTC");
-    if (machine == PTX) {
+    if (machine == PTX || machine == WEAK_PTX) {
         if (nvrtc) setenv("EMULATED_NVRTC", nvrtc, 1);
         if (!ptx_can_compile()) puts("left out: there is no NVRTC");
         return ptx_can_compile();
     }
-    if (machine < GFX942 || amd_has_tools(reason, sizeof reason)) return true;
+    const bool amd = !machines[machine].compiler; /* the compiler is the product's own */
+    if (!amd || amd_has_tools(reason, sizeof reason)) return true;
     printf("left out: %s\n", reason);
     return false;
 }
@@ -89,12 +120,10 @@ static int run(const char *test) {
         setenv(machine->driver, machine->library, 1);
         if (machine->compiler) setenv(machine->compiler, machine->library, 1);
         setenv("SIMT_ARCHITECTURE", machine->architecture, 1);
+        setenv("SIMT_WEAK", machine->memory, 1);
         setenv("LOCKSTEP_CACHE", "off", 1);
         setenv("STAND_IN_BALANCE", "on", 1);
-        /* Its thousand steps are linreg's, and its million elements those of other trees, which are
-         * watched; here it would take minutes. */
-        const bool many = strcmp(name, "training-linreg") == 0 || strcmp(name, "deep") == 0;
-        if (many) setenv("SIMT_WATCH", "off", 1);
+        if (is_unwatched(name)) setenv("SIMT_WATCH", "off", 1);
         for (size_t k = 0; k < sizeof long_runs / sizeof long_runs[0]; k++)
             if (strcmp(name, long_runs[k]) == 0) setenv("SIMT_OPTIMISE", "on", 1);
         execl(EXEC_RUNNER, EXEC_RUNNER, "--device", machine->device, "--quick", "--only", name,

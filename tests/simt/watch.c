@@ -30,7 +30,8 @@ typedef struct Page {
 
 typedef struct Counter { /* what an atomic counter carries */
     const void *address;
-    uint32_t *clocks;
+    uint32_t *clocks; /* by each of the last WATCH_BACK additions; else by all */
+    uint32_t additions;
     uint32_t user;               /* a block that has used it, */
     bool shared, narrow;         /* whether another has too, and whether one did not reach so far */
     uint32_t adder, adder_clock; /* the last group that added, and when; adder_clock 0: none */
@@ -41,6 +42,9 @@ struct Watch {
     uint32_t *clocks;               /* by group and group: what the first has seen of the second */
     uint32_t *fenced, *taken;       /* what it gives at an atomic; what its next fence takes in */
     uint32_t *shown;                /* what of that is sure to have left its group; or NULL */
+    uint32_t *fresh;                /* what one lane, */
+    uint8_t *fresh_lane;            /* this one, has acquired since its group met */
+    uint32_t *fencers;              /* by group: a bit for each lane that has released */
     uint32_t *meetings, *exchanges; /* by group; exchanges: meetings of either kind */
     uint32_t *rounds;               /* by block: of its shared memory */
     uint32_t sequence;              /* accesses so far */
@@ -52,7 +56,8 @@ struct Watch {
     uint32_t round;
     Counter *counters; /* hashed by address; never more than half full */
     size_t counter_room, counter_count;
-    bool full; /* out of memory: it says nothing more */
+    uint32_t carried; /* rows of a counter's clocks */
+    bool full;        /* out of memory: it says nothing more */
     char message[160];
 };
 
@@ -93,18 +98,22 @@ static Page *page_at(Watch *watch, uint64_t number) {
     return page;
 }
 
-Watch *watch_open(uint32_t blocks, uint32_t groups, bool fences_alone) {
+Watch *watch_open(uint32_t blocks, uint32_t groups, bool fences_alone, bool weak) {
     Watch *watch = calloc(1, sizeof *watch);
     if (!watch) return NULL;
     if (page_count > PAGES_MAX) drop_pages();
     const size_t count = (size_t)blocks * groups;
     watch->blocks = blocks;
     watch->groups = groups;
+    watch->carried = weak ? WATCH_BACK : 1;
     watch->count = (uint32_t)count;
     watch->clocks = calloc(count * count, sizeof *watch->clocks);
     watch->fenced = calloc(count * count, sizeof *watch->fenced);
     watch->taken = calloc(count * count, sizeof *watch->taken);
     if (fences_alone) watch->shown = calloc(count * count, sizeof *watch->shown);
+    watch->fresh = calloc(count * count, sizeof *watch->fresh);
+    watch->fresh_lane = calloc(count, sizeof *watch->fresh_lane);
+    watch->fencers = calloc(count, sizeof *watch->fencers);
     watch->meetings = calloc(count, sizeof *watch->meetings);
     watch->exchanges = calloc(count, sizeof *watch->exchanges);
     watch->rounds = calloc(blocks, sizeof *watch->rounds);
@@ -118,9 +127,10 @@ Watch *watch_open(uint32_t blocks, uint32_t groups, bool fences_alone) {
     watch->counters = calloc(COUNTERS, sizeof *watch->counters);
     watch->round = ++last_round;
     if (!watch->clocks || (fences_alone && !watch->shown) || !watch->fenced || !watch->taken ||
-        !watch->meetings || !watch->exchanges || !watch->rounds || !watch->shared_bytes ||
-        !watch->effects || !watch->doubtful || !watch->met || !watch->added ||
-        !watch->added_behind || !watch->counters) {
+        !watch->fresh || !watch->fresh_lane || !watch->fencers || !watch->meetings ||
+        !watch->exchanges || !watch->rounds || !watch->shared_bytes || !watch->effects ||
+        !watch->doubtful || !watch->met || !watch->added || !watch->added_behind ||
+        !watch->counters) {
         watch_close(watch);
         return NULL;
     }
@@ -137,6 +147,9 @@ void watch_close(Watch *watch) {
     free(watch->fenced);
     free(watch->taken);
     free(watch->shown);
+    free(watch->fresh);
+    free(watch->fresh_lane);
+    free(watch->fencers);
     free(watch->meetings);
     free(watch->exchanges);
     free(watch->rounds);
@@ -163,9 +176,17 @@ void watch_block(Watch *watch, uint32_t block, const void *begin, size_t bytes) 
     watch->shared_bytes[block] = bytes;
 }
 
+/* What a lane has acquired, all of its group have. */
+static void share_fresh(Watch *watch, uint32_t g) {
+    join(row(watch->clocks, watch, g), row(watch->fresh, watch, g), watch->count);
+    if (watch->shown) join(row(watch->shown, watch, g), row(watch->fresh, watch, g), watch->count);
+}
+
 void watch_group_meets(Watch *watch, uint32_t block, uint32_t group, bool memory) {
-    watch->meetings[block * watch->groups + group] += memory;
-    watch->exchanges[block * watch->groups + group]++;
+    const uint32_t g = block * watch->groups + group;
+    watch->meetings[g] += memory;
+    watch->exchanges[g]++;
+    if (memory) share_fresh(watch, g);
 }
 
 /* What one of a block's groups knows, all know. */
@@ -179,6 +200,7 @@ static void join_block(const Watch *watch, uint32_t *table, uint32_t first) {
 
 void watch_block_meets(Watch *watch, uint32_t block) {
     const uint32_t first = block * watch->groups, last = first + watch->groups;
+    for (uint32_t g = first; g < last; g++) share_fresh(watch, g);
     join_block(watch, watch->clocks, first);
     if (watch->shown) join_block(watch, watch->shown, first);
     for (uint32_t g = first; g < last; g++) {
@@ -190,27 +212,31 @@ void watch_block_meets(Watch *watch, uint32_t block) {
     }
 }
 
-static void acquire(Watch *watch, uint32_t g) {
-    const uint32_t *taken = row(watch->taken, watch, g);
-    join(row(watch->clocks, watch, g), taken, watch->count);
-    if (watch->shown) join(row(watch->shown, watch, g), taken, watch->count);
+static void acquire(Watch *watch, uint32_t g, uint8_t lane) {
+    uint32_t *fresh = row(watch->fresh, watch, g);
+    if (watch->fresh_lane[g] != lane) share_fresh(watch, g); /* there is room for one lane's */
+    watch->fresh_lane[g] = lane;
+    join(fresh, row(watch->taken, watch, g), watch->count);
 }
 
-/* What a later atomic of the group gives to those who acquire it. */
-static void release(Watch *watch, uint32_t g) {
+/* What a later atomic of the lane gives to those who acquire it. */
+static void release(Watch *watch, uint32_t g, uint8_t lane) {
     uint32_t *clocks = row(watch->clocks, watch, g), *given = clocks;
+    uint32_t *fenced = row(watch->fenced, watch, g);
     if (watch->shown) {
         given = row(watch->shown, watch, g);
         given[g] = clocks[g];
     }
-    memcpy(row(watch->fenced, watch, g), given, watch->count * sizeof *given);
+    memcpy(fenced, given, watch->count * sizeof *given);
+    if (watch->fresh_lane[g] == lane) join(fenced, row(watch->fresh, watch, g), watch->count);
+    watch->fencers[g] |= 1u << lane;
     clocks[g]++;
 }
 
-void watch_fence(Watch *watch, uint32_t block, uint32_t group, bool acquires, bool releases) {
-    const uint32_t g = block * watch->groups + group;
-    if (acquires) acquire(watch, g);
-    if (releases) release(watch, g);
+void watch_fence(Watch *watch, uint32_t block, uint32_t thread, bool acquires, bool releases) {
+    const uint32_t g = block * watch->groups + thread / LANES;
+    if (acquires) acquire(watch, g, thread % LANES);
+    if (releases) release(watch, g, thread % LANES);
 }
 
 /* Where the counter is or belongs. */
@@ -240,7 +266,7 @@ static Counter *counter_at(Watch *watch, const void *address) {
         if (!more_counters(watch)) return NULL;
         found = counter_slot(watch->counters, watch->counter_room, address);
     }
-    found->clocks = calloc(watch->count, sizeof *found->clocks);
+    found->clocks = calloc((size_t)watch->count * watch->carried, sizeof *found->clocks);
     if (!found->clocks) return NULL;
     found->address = address;
     watch->counter_count++;
@@ -251,8 +277,15 @@ bool watch_counts(const Watch *watch, const void *address) {
     return counter_slot(watch->counters, watch->counter_room, address)->address != NULL;
 }
 
+/* What an addition has carried, so many ahead of the last one; of a counter that weak memory looks
+ * back at there are as many rows as may be asked for. */
+static uint32_t *carried(const Watch *watch, const Counter *counter, uint32_t back) {
+    return row(counter->clocks, watch, (counter->additions - back) % watch->carried);
+}
+
 const char *watch_atomic(Watch *watch, const WatchAtomic *atomic) {
-    const uint32_t g = atomic->block * watch->groups + atomic->group;
+    const uint32_t g = atomic->block * watch->groups + atomic->thread / LANES;
+    const uint8_t lane = atomic->thread % LANES;
     Counter *found = watch->full ? NULL : counter_at(watch, atomic->counter);
     watch->full = !found;
     if (!found) return NULL;
@@ -264,22 +297,35 @@ const char *watch_atomic(Watch *watch, const WatchAtomic *atomic) {
     if (atomic->adds) {
         watch->added[g] = ++watch->sequence;
         watch->added_behind[g] = watch->met[g];
-        if (atomic->releases) release(watch, g);
+        if (atomic->releases) release(watch, g, lane);
         found->adder = g;
         found->adder_clock = row(watch->clocks, watch, g)[g];
     }
-    join(row(watch->taken, watch, g), found->clocks, watch->count);
-    if (atomic->adds) join(found->clocks, row(watch->fenced, watch, g), watch->count);
-    if (atomic->acquires) acquire(watch, g);
+    join(row(watch->taken, watch, g), carried(watch, found, atomic->back), watch->count);
+    if (atomic->adds) {
+        const uint32_t *before = carried(watch, found, 0);
+        found->additions++;
+        uint32_t *now = carried(watch, found, 0);
+        if (now != before) memcpy(now, before, watch->count * sizeof *now);
+        if (watch->fencers[g] >> lane & 1) join(now, row(watch->fenced, watch, g), watch->count);
+    }
+    if (atomic->acquires) acquire(watch, g, lane);
     return NULL;
 }
 
+/* When the lane knows of the other group's doings last. */
+static uint32_t known(const Watch *watch, uint32_t group, uint8_t lane, uint32_t other) {
+    const size_t at = (size_t)group * watch->count + other;
+    const bool own = watch->fresh_lane[group] == lane && watch->fresh[at] > watch->clocks[at];
+    return own ? watch->fresh[at] : watch->clocks[at];
+}
+
 /* A plain read of what blocks add to, while others may: a compiler may keep what it has read. */
-static bool is_torn(const Watch *watch, const void *address, uint32_t group) {
+static bool is_torn(const Watch *watch, const void *address, uint32_t group, uint8_t lane) {
     const Counter *found = counter_slot(watch->counters, watch->counter_room, address);
     return found->address && found->adder_clock &&
            found->adder / watch->groups != group / watch->groups &&
-           found->adder_clock > row(watch->clocks, watch, group)[found->adder];
+           found->adder_clock > known(watch, group, lane, found->adder);
 }
 
 /* Whether the earlier access is ordered before what the thread does now. */
@@ -287,7 +333,7 @@ static bool is_ordered(Watch *watch, const Mark *mark, bool is_read, uint32_t ro
                        const Mark *now) {
     if (mark->round != round) return true;
     if (mark->group != now->group)
-        return mark->clock <= row(watch->clocks, watch, now->group)[mark->group];
+        return mark->clock <= known(watch, now->group, now->lane, mark->group);
     const uint32_t *met = is_read ? watch->exchanges : watch->meetings;
     return mark->lane == now->lane || mark->meeting != met[now->group];
 }
@@ -356,15 +402,23 @@ static void split_word(Page *page, size_t word) {
     page->split[word] = true;
 }
 
+static bool is_shared_access(const Watch *watch, const WatchAccess *access) {
+    return (uintptr_t)access->address - (uintptr_t)access->shared <
+           watch->shared_bytes[access->block];
+}
+
+uint64_t watch_place(const Watch *watch, const WatchAccess *access) {
+    const uintptr_t address = (uintptr_t)access->address;
+    if (!is_shared_access(watch, access)) return (uint64_t)address;
+    return (uint64_t)1 << 63 | (uint64_t)access->block << 32 |
+           (address - (uintptr_t)access->shared);
+}
+
 const char *watch_access(Watch *watch, const WatchAccess *access) {
     const uint32_t block = access->block, group = block * watch->groups + access->thread / LANES;
-    const uintptr_t address = (uintptr_t)access->address, shared = (uintptr_t)access->shared;
-    const bool is_shared = address - shared < watch->shared_bytes[block];
+    const bool is_shared = is_shared_access(watch, access);
     const uint32_t round = is_shared ? watch->rounds[block] : watch->round;
-    /* every block's shared memory has places of its own */
-    const uint64_t place = is_shared
-                               ? (uint64_t)1 << 63 | (uint64_t)block << 32 | (address - shared)
-                               : (uint64_t)address;
+    const uint64_t place = watch_place(watch, access);
     const Mark now = {.round = round,
                       .clock = row(watch->clocks, watch, group)[group],
                       .meeting = (access->writes ? watch->meetings : watch->exchanges)[group],
@@ -376,7 +430,7 @@ const char *watch_access(Watch *watch, const WatchAccess *access) {
         if (watch->doubtful[group])
             return "it writes, and its group has read device memory that another wrote meanwhile";
     }
-    if (!access->writes && !is_shared && is_torn(watch, access->address, group))
+    if (!access->writes && !is_shared && is_torn(watch, access->address, group, now.lane))
         return "it reads a counter that another block adds to, and no atomic does the reading";
     for (size_t i = 0, bytes; i < access->bytes && !watch->full; i += bytes) {
         Page *page = page_at(watch, (place + i) / PAGE);
@@ -393,4 +447,39 @@ const char *watch_access(Watch *watch, const WatchAccess *access) {
         if (whole && access->writes) *split = false; /* the four are alike again */
     }
     return NULL;
+}
+
+WatchTime watch_time(const Watch *watch, uint32_t block, uint32_t thread) {
+    const uint32_t group = block * watch->groups + thread / LANES;
+    return (WatchTime){.clock = row(watch->clocks, watch, group)[group],
+                       .meeting = watch->meetings[group],
+                       .group = (uint16_t)group,
+                       .lane = (uint8_t)(thread % LANES)};
+}
+
+bool watch_ordered(const Watch *watch, const WatchTime *then, uint32_t block, uint32_t thread) {
+    const uint32_t group = block * watch->groups + thread / LANES;
+    if (then->group != group)
+        return then->clock <= known(watch, group, thread % LANES, then->group);
+    return then->lane == thread % LANES || then->meeting != watch->meetings[group];
+}
+
+static uint64_t hash_words(uint64_t hash, const uint32_t *words, size_t count) {
+    for (size_t i = 0; i < count; i++) hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15u ^ hash >> 29;
+    return hash;
+}
+
+uint64_t watch_hash(const Watch *watch) {
+    const size_t count = watch->count, all = count * count;
+    uint64_t hash = hash_words(1, watch->clocks, all);
+    hash = hash_words(hash, watch->fenced, all);
+    hash = hash_words(hash, watch->taken, all);
+    if (watch->shown) hash = hash_words(hash, watch->shown, all);
+    hash = hash_words(hash, watch->fresh, all);
+    hash = hash_words(hash, watch->meetings, count);
+    for (size_t i = 0; i < watch->counter_room; i++)
+        if (watch->counters[i].address)
+            hash +=
+                hash_words((uintptr_t)watch->counters[i].address, watch->counters[i].clocks, count);
+    return hash;
 }

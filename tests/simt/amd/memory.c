@@ -39,7 +39,14 @@ typedef struct Access {
 
 /* ---- what is done at the end ---- */
 
-static void sample(const Wave *w, Pending *p) {
+/* Whether caches stand ahead of it: neither shared nor scratch memory, and memory is weak. */
+static bool is_cached(const Wave *w, const unsigned char *place) {
+    const u32 scratch = w->lanes * w->run->kernel->scratch_bytes;
+    if (!w->block->cache || (uintptr_t)place - (uintptr_t)w->scratch < scratch) return false;
+    return (uintptr_t)place - (uintptr_t)w->block->shared >= w->run->kernel->shared_bytes;
+}
+
+static void sample(Wave *w, Pending *p) {
     const Access *access = p->access;
     for (u64 left = p->lanes; left; left &= left - 1) {
         const int lane = __builtin_ctzll(left);
@@ -48,7 +55,11 @@ static void sample(const Wave *w, Pending *p) {
             const unsigned char *from = second ? p->second[lane] : p->places[lane];
             const u32 at = second ? i - access->pieces / 2 : i, kept = w->v[p->to + i][lane];
             u32 bits = 0;
-            memcpy(&bits, from + 4 * (size_t)at, access->bytes);
+            if (!p->in_shared && is_cached(w, from))
+                amd_cache_read(w, from + 4 * (size_t)at, (unsigned char *)&bits, access->bytes,
+                               p->coherent);
+            else
+                memcpy(&bits, from + 4 * (size_t)at, access->bytes);
             if (access->extends) bits = part_of(bits, access->bytes == 1 ? BYTE_0 : WORD_0, true);
             if (access->half == 'l') bits = (kept & 0xffff0000) | (bits & 0xffff);
             if (access->half == 'h') bits = (kept & 0xffff) | bits << 16;
@@ -71,7 +82,11 @@ static void do_store(Wave *w, const Pending *p) {
             const bool second = access->twice && i >= access->pieces / 2;
             unsigned char *to = second ? p->second[lane] : p->places[lane];
             const u32 at = second ? i - access->pieces / 2 : i;
-            memcpy(to + 4 * (size_t)at, &p->data[i][lane], access->bytes);
+            if (!p->in_shared && is_cached(w, to))
+                amd_cache_write(w, to + 4 * (size_t)at, (const unsigned char *)&p->data[i][lane],
+                                access->bytes, p->coherent);
+            else
+                memcpy(to + 4 * (size_t)at, &p->data[i][lane], access->bytes);
         }
     }
     w->run->looks = 0;
@@ -96,7 +111,7 @@ static u64 after(Arithmetic arithmetic, u64 before, u64 value, u64 compared, u32
 }
 
 /* One lane after the other, from a random one on. */
-static void do_atomic(Wave *w, const Pending *p) {
+static void do_atomic(Wave *w, Pending *p) {
     const u32 pieces = p->access->pieces, bytes = 4 * pieces, first = amd_random(w->run, LANES);
     for (u32 k = 0; k < LANES; k++) {
         const u32 lane = (first + k) % LANES;
@@ -106,12 +121,12 @@ static void do_atomic(Wave *w, const Pending *p) {
             value |= (u64)p->data[1][lane] << 32;
             compared = (u64)p->data[3][lane] << 32 | p->data[2][lane];
         }
+        if (is_cached(w, p->places[lane])) amd_cache_drop(w, p->places[lane], bytes);
         memcpy(&before, p->places[lane], bytes);
         const u64 left = after(p->access->arithmetic, before, value, compared, bytes);
         memcpy(p->places[lane], &left, bytes);
-        if (!p->gives) continue;
-        w->v[p->to][lane] = (u32)before;
-        if (pieces == 2) w->v[p->to + 1][lane] = (u32)(before >> 32);
+        p->data[0][lane] = (u32)before; /* of a result: for when it is waited for */
+        if (pieces == 2) p->data[1][lane] = (u32)(before >> 32);
     }
     w->run->looks = 0;
 }
@@ -146,7 +161,8 @@ static void effect(Wave *w, Pending *p) {
 static void finish(Wave *w, u32 index) {
     Pending *p = w->pending[index];
     effect(w, p);
-    if (p->kind == TO_VECTOR) fill_vector(w, p);
+    if (p->kind == WRITE_BACK && w->block->cache) amd_cache_write_back(w->block->cache);
+    if (p->kind == TO_VECTOR || (p->kind == ATOMIC && p->gives)) fill_vector(w, p);
     for (u32 i = 0; p->kind == TO_SCALAR && i < p->access->pieces; i++)
         w->s[p->to + i] = p->data[i][0];
     memmove(w->pending + index, w->pending + index + 1,
@@ -154,10 +170,19 @@ static void finish(Wave *w, u32 index) {
     w->pending[--w->pending_count] = p;
 }
 
+bool amd_slip(Wave *w) {
+    Pending *last = NULL, *older = NULL;
+    for (u32 i = 0; i < w->pending_count; i++) {
+        Pending *p = w->pending[i];
+        if (!p->done && (p->kind == STORE || p->kind == ATOMIC)) older = last, last = p;
+    }
+    if (older) effect(w, last);
+    return older != NULL;
+}
+
 void amd_advance(Wave *w) {
-    if (w->pending_count == 0 || amd_random(w->run, 8) < w->run->late) return;
-    Pending *any = w->pending[amd_random(w->run, w->pending_count)];
-    if (!any->gives) effect(w, any);
+    if (w->pending_count > 0 && amd_random(w->run, 8) >= w->run->late)
+        effect(w, w->pending[amd_random(w->run, w->pending_count)]);
 }
 
 /* Of those that come in order first, then of the others. */
@@ -204,7 +229,7 @@ static Pending *issue(Wave *w, const Access *access, u32 counts) {
     p->kind = access->kind;
     p->counts = counts;
     p->access = access;
-    p->any_order = p->gives = p->done = p->in_shared = false;
+    p->any_order = p->gives = p->done = p->in_shared = p->coherent = false;
     p->sequence = ++w->run->sequence;
     p->lanes = 0;
     return p;
@@ -314,6 +339,7 @@ static void run_load(Wave *w, const Instruction *in) {
     if (!p) return;
     p->to = in->sources[0].at;
     p->lanes = amd_exec(w);
+    p->coherent = in->coherent;
     EACH_LANE(w, lane) {
         p->places[lane] = place_of(w, in, &in->sources[1], &in->sources[2], (u32)lane,
                                    access->bytes * access->pieces, false);
@@ -327,6 +353,7 @@ static void run_store(Wave *w, const Instruction *in) {
     Pending *p = issue(w, access, counts_of(w, in, false));
     if (!p) return;
     p->lanes = amd_exec(w);
+    p->coherent = in->coherent;
     EACH_LANE(w, lane) {
         p->places[lane] = place_of(w, in, &in->sources[0], &in->sources[2], (u32)lane,
                                    access->bytes * access->pieces, true);
@@ -357,16 +384,18 @@ static void run_atomic(Wave *w, const Instruction *in) {
 
 /* ---- shared memory ---- */
 
+/* The sum of register and offset is of 32 bits, as from gfx9 on: what is below zero may become a
+ * place again. */
 static bool shared_places(Wave *w, const Instruction *in, Pending *p, const Operand *address) {
     const Access *access = p->access;
     const u32 pieces = access->twice ? access->pieces / 2 : access->pieces;
     EACH_LANE(w, lane) {
         const u32 at = raw_32(w, address, lane);
         const u32 first = access->twice ? (u32)in->offset0 * access->twice : (u32)in->offset;
-        p->places[lane] = amd_shared(w, (u64)at + first, access->bytes * pieces);
+        p->places[lane] = amd_shared(w, at + first, access->bytes * pieces);
         p->second[lane] = p->places[lane];
         if (access->twice)
-            p->second[lane] = amd_shared(w, (u64)at + (u32)in->offset1 * access->twice, 4 * pieces);
+            p->second[lane] = amd_shared(w, at + (u32)in->offset1 * access->twice, 4 * pieces);
         if (!p->places[lane] || !p->second[lane]) return false;
     }
     return true;
@@ -417,6 +446,7 @@ static void permute(Wave *w, const Instruction *in, bool forward) {
     p->lanes = exec;
     p->to = in->sources[0].at;
     for (u32 lane = 0; lane < LANES; lane++) p->data[1][lane] = 0;
+    p->in_shared = true; /* no cache stands ahead of it */
     EACH_LANE(w, lane) {
         const u32 other =
             ((raw_32(w, &in->sources[1], lane) + (u32)in->offset) >> 2) & (w->lanes - 1);
@@ -454,13 +484,16 @@ static void run_scalar_load(Wave *w, const Instruction *in) {
     queue(w, p);
 }
 
-/* Caches are not modelled: a write-back is what a wait may wait for. */
 static void run_write_back(Wave *w, const Instruction *in) {
     Pending *p = issue(w, (const Access *)in->operation, COUNTS_VECTOR);
     if (p) queue(w, p);
 }
+/* sc0 alone is of a block, whose waves share the cache. */
 static void run_invalidate(Wave *w, const Instruction *in) {
-    (void)w, (void)in;
+    const bool first = strcmp(in->operation->name, "buffer_gl0_inv") == 0;
+    const bool block = w->run->module->program.is_11 || strstr(in->text, "sc1");
+    if (!w->block->cache || (!first && !block)) return;
+    amd_cache_empty(first ? w->cache : w->block->cache);
 }
 
 #define LOAD(name, bytes, pieces, ...) \

@@ -10,6 +10,9 @@
 
 #include "wave.h"
 
+/* Where memory is weak, ahead of one of so many instructions what was issued last takes its effect
+ * before something older, and others have a turn. */
+enum { SLIPS = 4 };
 enum { THREADS_MOST = 1024, TOGETHER = 3, TURN_MOST = 512, LOOKS_MOST = 200, LONG = 4096 };
 static const u64 steps_most = 4000000000u;
 
@@ -133,6 +136,11 @@ static void step(Wave *wave) {
     }
     const Instruction *in = &program->code[wave->pc];
     wave->now = in;
+    if (wave->run->block_caches && wave->pending_count > 1 && amd_random(wave->run, SLIPS) == 0 &&
+        amd_slip(wave)) {
+        wave->left = true;
+        return;
+    }
     wave->pc += in->is_dual ? 2 : 1;
     if (wave->is_indexed && *in->text == 'v')
         amd_run_indexed(wave, in);
@@ -179,6 +187,9 @@ static Wave *wave_that_runs(Launched *run, const Block *block) {
 static void start_block(Launched *run, Block *block, u32 number, const unsigned char *segment,
                         const unsigned char *packet) {
     block->number = number;
+    if (run->block_caches) block->cache = amd_cache_at(run->block_caches, number);
+    for (u32 i = 0; run->block_caches && i < run->wave_count; i++)
+        block->waves[i]->cache = amd_cache_at(run->wave_caches, number * run->wave_count + i);
     for (u32 i = 0; i < run->kernel->shared_bytes; i++)
         block->shared[i] = (unsigned char)random_word(run);
     for (u32 i = 0; i < run->wave_count; i++)
@@ -240,6 +251,23 @@ static bool make_blocks(Launched *run, u32 room) {
     return run->blocks != NULL;
 }
 
+static bool make_caches(Launched *run) {
+    const u32 blocks = run->launch->blocks;
+    if (run->launch->memory == SIMT_AT_ONCE) return true;
+    run->block_caches = amd_cache_open(blocks);
+    run->wave_caches = amd_cache_open((size_t)blocks * run->wave_count);
+    return run->block_caches && run->wave_caches;
+}
+
+/* The end of a launch writes back what is left. */
+static void close_caches(Launched *run) {
+    const u32 blocks = run->launch->blocks;
+    for (u32 i = 0; run->block_caches && i < blocks; i++)
+        amd_cache_write_back(amd_cache_at(run->block_caches, i));
+    amd_cache_close(run->block_caches, blocks);
+    amd_cache_close(run->wave_caches, (size_t)blocks * run->wave_count);
+}
+
 static bool is_legal(const Kernel *kernel, const SimtLaunch *launch, char *message, size_t size) {
     if (!kernel) {
         snprintf(message, size, "the code has no kernel %s", launch->kernel);
@@ -269,7 +297,7 @@ bool amd_launch(AmdModule *module, const SimtLaunch *launch, char *message, size
     const u32 room = launch->cooperative || launch->blocks < TOGETHER ? launch->blocks : TOGETHER;
     unsigned char packet[64], *segment = make_segment(&run);
     u32 *order = calloc(launch->blocks, sizeof *order);
-    bool good = make_blocks(&run, room) && segment && order;
+    bool good = make_blocks(&run, room) && make_caches(&run) && segment && order;
     make_packet(launch, packet);
     for (u32 i = 0; good && i < launch->blocks; i++) {
         const u32 other = amd_random(&run, i + 1);
@@ -280,6 +308,7 @@ bool amd_launch(AmdModule *module, const SimtLaunch *launch, char *message, size
         run_blocks(&run, order, room, segment, packet);
     else
         snprintf(message, size, "%s: out of memory", launch->kernel);
+    close_caches(&run);
     free_blocks(&run, room);
     free(order);
     free(segment);

@@ -196,6 +196,7 @@ typedef struct Pending {
     const struct Access *access;
     bool any_order, gives; /* scalar loads; an atomic with a result */
     bool done, in_shared;  /* its effect on memory; which memory */
+    bool coherent;         /* past the caches that blocks do not share */
     u64 sequence;          /* of all that was issued */
     uintptr_t begin, end;  /* around all its places */
     u64 lanes;
@@ -207,6 +208,7 @@ typedef struct Pending {
 typedef enum WaveState { RUNS, AT_BARRIER, ENDED } WaveState;
 typedef struct Block Block;
 typedef struct Launched Launched;
+typedef struct Cache Cache;
 struct Wave {
     Launched *run;
     Block *block;
@@ -219,6 +221,7 @@ struct Wave {
     u32 mode;
     u64 flush_32, flush_64; /* subnormals are zeros */
     unsigned char *scratch; /* of all lanes */
+    Cache *cache;           /* of gfx1151, where memory is weak */
     Pending *pending[PENDING_MOST];
     u32 pending_count;
     u32 s[SCALARS];
@@ -229,6 +232,7 @@ struct Block {
     u32 number;
     Wave **waves;
     unsigned char *shared;
+    Cache *cache; /* NULL: none are modelled */
 };
 
 struct Launched {
@@ -240,7 +244,8 @@ struct Launched {
     u64 random;
     u32 late; /* how often of 8 memory takes until the wait */
     u64 sequence;
-    u64 looks, steps; /* s_sleep since the last effect; instructions */
+    Cache *wave_caches, *block_caches; /* of all blocks of the launch; NULL: as above */
+    u64 looks, steps;                  /* s_sleep since the last effect; instructions */
     bool failed;
     char *message;
     size_t message_size;
@@ -255,8 +260,25 @@ void amd_wait(Wave *wave, u32 counts, u32 left);
 void amd_settle(Wave *wave);
 /* Memory may go ahead, if the seed says so. */
 void amd_advance(Wave *wave);
+/* The last store or atomic takes its effect before an older one; false: there are no two. */
+bool amd_slip(Wave *wave);
 /* NULL after amd_fail. */
 unsigned char *amd_shared(Wave *wave, u64 offset, u32 bytes);
+
+/* cache.c: caches, all empty. NULL: out of memory. */
+Cache *amd_cache_open(size_t count);
+Cache *amd_cache_at(Cache *caches, size_t index);
+void amd_cache_close(Cache *caches, size_t count);
+/* What only this one has goes to memory; what memory has too is dropped. */
+void amd_cache_write_back(Cache *cache);
+void amd_cache_empty(Cache *cache);
+/* Through the wave's caches. */
+void amd_cache_read(Wave *wave, const unsigned char *from, unsigned char *to, u32 bytes,
+                    bool coherent);
+void amd_cache_write(Wave *wave, unsigned char *to, const unsigned char *from, u32 bytes,
+                     bool coherent);
+/* Ahead of an atomic, which memory does: whole words, at most written back and no longer here. */
+void amd_cache_drop(Wave *wave, unsigned char *at, u32 bytes);
 
 /* vector.c: an instruction with DPP, two of VOPD. */
 void amd_run_dpp(Wave *wave, const Instruction *in);

@@ -616,7 +616,7 @@ X(s64)
 #define PTX_ATOM(name, T, after)                                                         \
     PTX T ptx_atom_##name##_##T(unsigned char *address, T value, int order, int scope) { \
         ptx_align(address, sizeof(T));                                                   \
-        simt_machine.atomic(address, 1, order, scope);                                   \
+        simt_machine.atomic(address, sizeof(T), 1, order, scope);                        \
         const T before = ptx_get_##T(address);                                           \
         ptx_put_##T(address, after);                                                     \
         return before;                                                                   \
