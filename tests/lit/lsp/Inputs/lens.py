@@ -71,8 +71,8 @@ class Lens(Test):
         ((_, title),) = self.lenses(hot)
         number, unit = re.search(r" · ([\d.]+) (us|ms|s) \(instructions\) for 8.0+ MiB at 100 GB/s", title).groups()
         shown = float(number) * {"us": 1e-6, "ms": 1e-3, "s": 1}[unit]
-        self.assertLess(abs(math.log2(shown / advised)), 1, (shown, advised))  # what the CPU does is measured anew
-        self.assertGreater(shown, 5 * (8 << 20) / 100e9)
+        self.assertLess(abs(math.log2(shown / advised)), 4, (shown, advised))  # the CPU, which may be busy, is measured anew
+        self.assertGreater(shown, 2 * (8 << 20) / 100e9)
 
     def test_no_time(self):
         """Where nothing can be measured."""
