@@ -114,8 +114,8 @@ PlainNest *schedule_team(const Plan *plan, const Kernel *phases, const Target *t
                          const char **problem);
 
 /* pack.c: redirects loads of packed arrays to the copies of a lane's 8 rows, where the index of the
- * load advances by a row's length, or by a stride. schedule_pack finds which of the 8 the row is; schedule_pack_at
- * is given that and adds the nodes that it needs at *end. */
+ * load advances by a row's length, or by a stride. schedule_pack finds which of the 8 the row is;
+ * schedule_pack_at is given that and adds the nodes that it needs at *end. */
 typedef struct Pack {
     const Plan *plan;
     PlainNest *plain;
