@@ -356,7 +356,8 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
         print_open_non_temporal(p, loop);
     }
     const bool row = p->e->phase->shape == SHAPE_ROWS && p->e->outer_count;
-    if (run && (row || (p->e->list >= 0 && !constant)) && !nest_is_long(loop->body)) {
+    const bool tensor = p->e->list >= 0 && !constant && !nest_has(loop->body, NEST_PUSH);
+    if (run && (row || tensor) && !nest_is_long(loop->body)) {
         print_main_and_rest(p, loop, count, row);
         print_close_non_temporal(p, loop, count);
         return;

@@ -36,7 +36,7 @@ TYPES = (
 BYTES = (8, 4, 8, 4, 8, 4, 1, 2, 2, 1, 1, 2, 1, 2, 1)
 FORMATS = dict(zip(TYPES, "dfqiQI?eHBBhbHB"))  # of struct and memoryview; bits where they have none
 FLOATS = frozenset(n for n, name in enumerate(TYPES) if name[0] in "fbe" and name != "bool")
-IMAGE_VERSION = 10
+IMAGE_VERSION = 11
 IN, INOUT, OUT = range(3)
 TERMS = ("NUMBER", "AXIS", "ADD", "SUBTRACT", "MULTIPLY", "DIVIDE", "REMAINDER")
 REPORTS = ("TEXT", "JSON", "DOT", "SCHEDULES")
