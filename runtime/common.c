@@ -1,7 +1,8 @@
-/* common.c: what many files of the runtime need: arrays that grow, copies of texts, the time, the
- * environment. */
+/* common.c: what many files of the runtime need: arrays that grow, copies of texts, threads, the
+ * time, the environment. */
 #include "runtime.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -27,6 +28,15 @@ char *text_copy(const char *text, size_t size) {
     memcpy(copy, text, size);
     copy[size] = '\0';
     return copy;
+}
+
+int thread_start(pthread_t *thread, void *(*run)(void *), void *argument) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = pthread_create(thread, NULL, run, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
 }
 
 /* Rows of one size: pointers would cost three times as much in a shared object. */

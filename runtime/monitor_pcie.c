@@ -8,7 +8,6 @@
 #include "monitor.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -44,16 +43,6 @@ static void *watch_traffic(void *argument) {
     return NULL;
 }
 
-/* Signals are for the program's own threads. */
-static bool start(PcieWatch *watch) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&watch->thread, NULL, watch_traffic, watch);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error == 0;
-}
-
 PcieWatch *pcie_open(const Monitor *monitor, PcieRead *read) {
     pthread_condattr_t attributes;
     if (pthread_condattr_init(&attributes) != 0) return NULL;
@@ -71,7 +60,7 @@ PcieWatch *pcie_open(const Monitor *monitor, PcieRead *read) {
         made = false;
     }
     pthread_condattr_destroy(&attributes);
-    if (made && start(watch)) return watch;
+    if (made && thread_start(&watch->thread, watch_traffic, watch) == 0) return watch;
     if (made) {
         pthread_cond_destroy(&watch->ending);
         pthread_mutex_destroy(&watch->lock);

@@ -21,7 +21,6 @@
 #include "runtime.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -223,13 +222,10 @@ static void close_worker(Worker *worker) {
 
 /* Fewer threads than asked for are no failure: the results are the same. */
 static void start_threads(Pool *pool, uint32_t threads) {
-    sigset_t all, before;
-    sigfillset(&all); /* the program's signal handlers run on the program's own threads */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     for (uint32_t i = 1; i < threads; i++) {
         Worker *worker = &pool->workers[i];
         open_worker(pool, i);
-        if (pthread_create(&worker->thread, NULL, work, worker) != 0) {
+        if (thread_start(&worker->thread, work, worker) != 0) {
             close_worker(worker);
             break;
         }
@@ -238,7 +234,6 @@ static void start_threads(Pool *pool, uint32_t threads) {
         pthread_setname_np(worker->thread, name);
         pool->threads = pool->started = i + 1;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 Pool *pool_create(uint32_t threads) {

@@ -7,6 +7,7 @@
 #ifndef RUNTIME_H
 #define RUNTIME_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,6 +39,9 @@ const char *host_environment_foreign(const char *name); /* one that is not Locks
 bool array_grow(void *array, size_t *capacity, size_t count, size_t element);
 char *text_copy(const char *text, size_t size); /* NULL: out of memory */
 double time_us(void);                           /* of a clock that only goes forward */
+/* A thread that takes none of the program's signals: these are for the program's own. 0, or the
+ * error's number. */
+int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
 /* host_limits.c: memory that the process can still have and all that there is, within its control
  * groups; false: not known. `root` is "", or in tests a folder with proc/ and sys/ in it. */

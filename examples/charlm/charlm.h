@@ -131,6 +131,9 @@ void machine_close(Machine *machine);
 void machine_told(Machine *machine);
 /* Says what went wrong, for a status that is not LS_OK; gives whether it is. */
 bool machine_check(Machine *machine, ls_status status, const char *what);
+/* After a call that failed on all ranks: rank 0 says it, or each of them that the ranks are no
+ * longer together. False. */
+bool machine_all_failed(Machine *machine, const char *what);
 
 typedef struct Array {
     void *data;   /* NULL: not given */

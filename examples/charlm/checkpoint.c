@@ -233,12 +233,6 @@ static bool write_values(ls_comm_file *file, Machine *machine, const Contents *c
     return ok;
 }
 
-/* What a call says after its name; rank 0 says it for all. */
-static bool not_written(const Machine *machine) {
-    const char *message = ls_error_message(machine->context), *words = strstr(message, ": ");
-    return ls_comm_rank(machine->comm) == 0 && fail("%s", words ? words + 2 : message);
-}
-
 bool checkpoint_write(const char *path, Model *model, const Checkpoint *checkpoint) {
     Machine *machine = model->machine;
     Contents contents;
@@ -251,7 +245,7 @@ bool checkpoint_write(const char *path, Model *model, const Checkpoint *checkpoi
         ok = ls_comm_file_close(file, !machine->failed) == LS_OK;
     }
     close_contents(&contents);
-    return ok ? !machine->failed : not_written(machine);
+    return ok ? !machine->failed : machine_all_failed(machine, "saving");
 }
 
 static uint64_t hash_more(uint64_t hash, const void *data, size_t bytes) { /* FNV-1a */

@@ -15,6 +15,12 @@ bool machine_check(Machine *machine, ls_status status, const char *what) {
     return false;
 }
 
+bool machine_all_failed(Machine *machine, const char *what) {
+    const char *message = ls_error_message(machine->context), *words = strstr(message, ": ");
+    if (ls_comm_check(machine->comm) != LS_OK) return machine_check(machine, LS_ERROR_COMM, what);
+    return ls_comm_rank(machine->comm) == 0 && fail("%s: %s", what, words ? words + 2 : message);
+}
+
 static bool out_of_memory(Machine *machine) {
     if (!machine->failed) fail("out of host memory");
     machine->failed = true;

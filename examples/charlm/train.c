@@ -300,11 +300,11 @@ static bool begin_trace(const Machine *machine, const Options *options) {
            fail("--trace: %s", ls_error_message(machine->context));
 }
 
-static bool write_trace(const Machine *machine, const Options *options) {
+static bool write_trace(Machine *machine, const Options *options) {
     if (!options->trace) return true;
     if (ls_profile_end(machine->context) != LS_OK ||
         ls_comm_trace(machine->comm, options->trace) != LS_OK)
-        return fail("--trace: %s", ls_error_message(machine->context));
+        return machine_all_failed(machine, "--trace");
     printf("traced   %s\n", options->trace);
     return true;
 }

@@ -48,7 +48,7 @@ ls_status aside_open(ls_comm *comm, const char *call) {
     pthread_mutex_init(&aside->lock, NULL);
     pthread_cond_init(&aside->change, NULL);
     comm->aside = aside;
-    if (pthread_create(&aside->thread, NULL, run_queue, comm) == 0) return LS_OK;
+    if (thread_start(&aside->thread, run_queue, comm) == 0) return LS_OK;
     comm->aside = NULL;
     pthread_cond_destroy(&aside->change);
     pthread_mutex_destroy(&aside->lock);

@@ -40,10 +40,12 @@ static void keep_failure(ls_comm_file *file, const char *what, int error) {
              error ? strerror(error) : "");
 }
 
+/* rank -1: of no one rank. */
 static ls_status say(const ls_comm_file *file, const char *call, int rank, const char *text) {
     const ls_comm *comm = file->comm;
     char who[48] = "";
-    if (comm->size > 1) snprintf(who, sizeof who, " on rank %d of %d", rank, comm->size);
+    if (comm->size > 1 && rank >= 0)
+        snprintf(who, sizeof who, " on rank %d of %d", rank, comm->size);
     return error_set(&comm->context->error, LS_ERROR_FILE,
                      "%s: %.4000s could not be written%s: %s; what was there is as it was", call,
                      file->path, who, text);
@@ -76,21 +78,25 @@ static void discard(ls_comm_file *file, ls_status status) {
     drop(file);
 }
 
+/* The others wait for what this rank has to say. */
+static ls_status lacks_memory(ls_comm *comm, const char *call) {
+    ls_comm_abort(comm, "out of memory");
+    return error_memory(&comm->context->error, call);
+}
+
 static ls_status make(ls_comm *comm, const char *path, uint64_t bytes, ls_comm_file **file) {
     static const char call[] = "ls_comm_file_create";
     char real[PATH_MAX];
     ls_comm_file *made = calloc(1, sizeof *made);
     *file = made;
-    if (!made) return error_memory(&comm->context->error, call);
+    if (!made) return lacks_memory(comm, call);
     *made = (ls_comm_file){.comm = comm, .descriptor = -1, .own.bytes = bytes};
     if (!realpath(path, real)) snprintf(real, sizeof real, "%s", path);
     made->path = text_copy(path, strlen(path));
     made->real = text_copy(real, strlen(real));
     made->part = calloc(1, strlen(real) + FILE_BESIDE);
     made->all = calloc((size_t)comm->size, sizeof *made->all);
-    if (!made->path || !made->real || !made->part || !made->all)
-        return error_memory(&comm->context->error, call);
-    return LS_OK;
+    return made->path && made->real && made->part && made->all ? LS_OK : lacks_memory(comm, call);
 }
 
 /* A name that no other run has, though it be on another machine. */
@@ -204,7 +210,7 @@ static ls_status judge(const ls_comm_file *file, const char *call, bool *given_u
     if (*given_up || written == file->own.bytes) return LS_OK;
     snprintf(text, sizeof text, "the ranks have written %llu of %llu bytes",
              (unsigned long long)written, (unsigned long long)file->own.bytes);
-    return say(file, call, file->comm->rank, text);
+    return say(file, call, -1, text);
 }
 
 ls_status ls_comm_file_close(ls_comm_file *file, int keep) {

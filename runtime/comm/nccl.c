@@ -426,7 +426,7 @@ static ls_status open_joined(Nccl *nccl, const Vendors *vendor, CommPlace *place
     const size_t bytes = 2 * (size_t)nccl->size;
     status = memory_allocate_for(nccl->context, "ls_comm_create", "ls_comm: barriers", bytes,
                                  (void **)&nccl->scratch);
-    if (status == LS_OK && pthread_create(&nccl->thread, NULL, watch, nccl) != 0)
+    if (status == LS_OK && thread_start(&nccl->thread, watch, nccl) != 0)
         status = error_memory(error, "ls_comm_create");
     nccl->watching = status == LS_OK;
     if (status != LS_OK && !error->text[0]) error_set(error, status, "%s", context->error.text);

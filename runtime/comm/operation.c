@@ -325,12 +325,12 @@ static void run_record(void *argument, uint64_t first, uint64_t last) {
     CommRecord *record = argument;
     (void)first, (void)last;
     ls_comm *comm = record->comm;
+    if (!record->begins) aside_wait(comm);  /* whose bytes the own part may be */
     copy_own(comm, &record->item.transfer); /* on a CPU, which cannot fail; else it is empty */
     if (record->begins) {
         aside_add(comm, &record->item);
         return;
     }
-    aside_wait(comm);
     comm_run(comm, record->item.call, &record->item.transfer);
 }
 
@@ -438,12 +438,12 @@ static ls_status run(ls_comm *comm, const char *call, const Transfer *transfer, 
         CommRecord *record = keep_record(comm, call, transfer);
         return record ? record_host(record) : error_memory(&context->error, call);
     }
+    if (on_cpu) aside_wait(comm); /* whose bytes the own part may be */
     status = copy_own(comm, transfer);
     if (status != LS_OK) return status;
     if (captured && !comm->engine->queue) return record_through_host(comm, call, transfer);
     const ProfileSpan span = profile_open(context, NULL);
     if (on_cpu) {
-        aside_wait(comm);
         status = comm_run(comm, call, transfer);
         if (status != LS_OK) error_set(&context->error, status, "%s", comm->failure.text);
     } else {
@@ -536,7 +536,10 @@ ls_status comm_tell(ls_comm *comm, const char *call, const void *own, size_t byt
     }
     if (status == LS_OK)
         status = ls_copy_in(context, device + (size_t)comm->rank * bytes, own, bytes);
-    if (status == LS_OK) status = ls_comm_all_gather(comm, parts);
+    if (status == LS_OK)
+        status = all_gather(comm, call, parts, false);
+    else
+        ls_comm_abort(comm, "out of memory"); /* the others wait for this rank's part */
     if (status == LS_OK) status = ls_copy_out(context, all, device, size * bytes);
     ls_free(context, memory);
     free(pieces);

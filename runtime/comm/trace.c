@@ -101,8 +101,12 @@ ls_status ls_comm_trace(ls_comm *comm, const char *path) {
     size_t size = 0;
     Clock *clocks = calloc((size_t)comm->size, sizeof *clocks);
     uint64_t *sizes = calloc((size_t)comm->size, sizeof *sizes);
-    status = clocks && sizes ? read_clocks(comm, call, clocks)
-                             : error_memory(&comm->context->error, call);
+    if (clocks && sizes) {
+        status = read_clocks(comm, call, clocks);
+    } else { /* the others wait for this rank's clock */
+        ls_comm_abort(comm, "out of memory");
+        status = error_memory(&comm->context->error, call);
+    }
     for (int i = 0; i < comm->size && status == LS_OK; i++)
         if (!clocks[i].there)
             status =
