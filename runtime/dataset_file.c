@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool ends_in(const char *path, const char *end) {
@@ -22,7 +23,13 @@ char *dataset_path(const char *path, const char **name) {
         const char *found = strstr(path, ends[i]);
         if (!found) continue;
         *name = found + strlen(ends[i]);
-        return text_copy(path, (size_t)(*name - 1 - path));
+        char *file = text_copy(path, (size_t)(*name - 1 - path));
+        struct stat about;
+        const bool folder = file && ends[i][strlen(ends[i]) - 1] == '/' &&
+                            stat(file, &about) == 0 && S_ISDIR(about.st_mode);
+        if (!folder) return file;
+        free(file);
+        *name = NULL;
     }
     return text_copy(path, strlen(path));
 }
@@ -117,8 +124,12 @@ static void advise(const DataArray *array, size_t from, size_t to, int advice) {
     madvise((void *)first, end - first, advice);
 }
 
+/* Of whole maps: of a member's range it would make three maps of one, of which a process may have
+ * some ten thousands. */
 void dataset_read_along(const DataArray *array, bool along) {
-    advise(array, 0, array->bytes, along ? MADV_SEQUENTIAL : MADV_RANDOM);
+    for (size_t i = 0; i < array->part_count; i++) dataset_read_along(&array->parts[i], along);
+    if (array->file && array->file->map)
+        madvise(array->file->map, (size_t)array->file->size, along ? MADV_SEQUENTIAL : MADV_RANDOM);
 }
 
 void dataset_announce(const DataArray *array, int64_t row) {

@@ -74,6 +74,7 @@ static ls_status join(ls_dataset *dataset, DataArray *array, const char *path,
         memcpy(array->shape, tensor->shape, tensor->rank * sizeof *array->shape);
         first->shape = array->shape;
     } else {
+        if (!first->data) first->data = tensor->data; /* files before it are empty */
         part->begin = part[-1].begin + part[-1].bytes;
         array->shape[0] += tensor->shape[0];
     }
@@ -102,7 +103,7 @@ typedef struct Members {
 /* Of a sample's member "some/KEY.x.npy" behind the key: "x.npy". */
 static const char *extension(const char *name) {
     const char *slash = strrchr(name, '/'), *dot = strchr(slash ? slash : name, '.');
-    return dot ? dot + 1 : "";
+    return dot ? dot + 1 : name + strlen(name);
 }
 
 static bool is_wanted(const Members *members, const char *name) {
@@ -139,8 +140,9 @@ static ls_status add_member(ls_dataset *dataset, DataArray *array, const Members
         status = dataset_take(dataset, part, &view, NULL, members->map + member->offset,
                               members->samples, &tensor);
     file_free_arrays(&view);
+    if (status != LS_OK) return status;
     if (members->samples) array->keys = add_key(array->keys, member->name);
-    return status == LS_OK ? join(dataset, array, path, &tensor, first) : status;
+    return join(dataset, array, path, &tensor, first);
 }
 
 static ls_status add_members(ls_dataset *dataset, DataArray *array, Members *members,
@@ -150,9 +152,14 @@ static ls_status add_members(ls_dataset *dataset, DataArray *array, Members *mem
     TarMember member;
     ls_status status = LS_OK, read = LS_OK;
     uint64_t at = 0;
-    while (status == LS_OK && file_next_member(archive, members->map, &at, &member, &read))
-        if (is_wanted(members, member.name))
-            status = add_member(dataset, array, members, &member, first);
+    while (status == LS_OK && file_next_member(archive, members->map, &at, &member, &read)) {
+        if (!is_wanted(members, member.name)) continue;
+        if (!member.whole)
+            return refuse(dataset, archive->path,
+                          "a sample in it is a link or a sparse file, whose bytes are elsewhere; "
+                          "pack it with tar --dereference --hard-dereference and without --sparse");
+        status = add_member(dataset, array, members, &member, first);
+    }
     if (read != LS_OK)
         return error_set(&dataset->context->error, read, "%s: %s", call, ls_error_message(NULL));
     if (status == LS_OK && array->part_count == before)

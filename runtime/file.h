@@ -35,10 +35,11 @@ void file_convert(ls_type type, bool swapped, void *data, size_t bytes);
 ls_status file_read_npy(ls_file *file);
 ls_status file_read_safetensors(ls_file *file);
 
-/* file_tar.c: the ordinary files in an archive, one after the other. */
+/* file_tar.c: the files in an archive, one after the other. */
 typedef struct TarMember {
     char name[1024];
     uint64_t offset, size; /* of its bytes in the archive */
+    bool whole;            /* they are all of it; false: a link, or sparse */
 } TarMember;
 /* The member that begins at *at or behind it, which then is where the next begins. False: the end,
  * or *status says what is wrong. `map`: the archive's bytes. */

@@ -104,7 +104,8 @@ bool file_next_member(const ls_file *file, const char *map, uint64_t *at, TarMem
             return damaged(file, *at, status);
         const char *bytes = map + *at + BLOCK;
         const bool ordinary = kind == '0' || kind == '\0' || kind == '7';
-        if (ordinary && !named) read_name(header, member);
+        const bool other = kind == '1' || kind == '2' || kind == 'S'; /* links, sparse files */
+        if ((ordinary || other) && !named) read_name(header, member);
         if (kind == 'L') keep_name(member, bytes, size);
         if (kind == 'x') {
             member->name[0] = '\0';
@@ -115,7 +116,8 @@ bool file_next_member(const ls_file *file, const char *map, uint64_t *at, TarMem
         member->size = size;
         const uint64_t padded = (size + BLOCK - 1) / BLOCK * BLOCK;
         *at = padded > file->size - member->offset ? file->size : member->offset + padded;
-        if (ordinary) return true;
+        member->whole = ordinary;
+        if (ordinary || other) return true;
         if (!about) large = 0;
     }
 }

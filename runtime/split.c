@@ -8,7 +8,6 @@
 #include "runtime.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -193,11 +192,7 @@ static void *read_ahead(void *argument) {
 /* It begins with the first batch: a seek before that has nothing to undo. */
 static ls_status start_reading(ls_split *split) {
     Error *error = &split->dataset->context->error;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the program's threads' */
-    const int failed = pthread_create(&split->reader, NULL, read_ahead, split);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int failed = thread_start(&split->reader, read_ahead, split);
     if (failed)
         return error_set(error, LS_ERROR_MEMORY, "ls_split_next: no thread to read with: %s",
                          strerror(failed));

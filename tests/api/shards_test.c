@@ -100,6 +100,9 @@ static void tokens(void **state) {
     expect_numbers("t-0.jsonl", 1, 6, 0);
     expect_numbers("t-?.jsonl", 1, 7, 0);
     expect_numbers("t-2.jsonl", 1, 0, 0);
+    write_text("e-0.jsonl", "[]\n"); /* and the first file may be empty */
+    write_text("e-1.jsonl", "[0, 1]\n");
+    expect_numbers("e-?.jsonl", 1, 2, 0);
     expect_numbers("other.jsonl:labels", 1, 3, 7);
     static const struct {
         const char *text, *why;
@@ -172,6 +175,59 @@ static void archives(void **state) {
     expect_refused("empty.tar", "empty.tar: truncated", "");
     expect_refused("absent.tar", "cannot open", "absent.tar");
     expect_refused("x.tar.gz", "gunzip it", "");
+    run("mkdir -p d.tar && cp c/a.npy d.tar"); /* a folder is no archive */
+    expect_numbers("d.tar/a.npy", 1, 2, 0);
+}
+
+/* A link has no bytes of its own: without a word its sample would be missing. */
+static void links(void **state) {
+    (void)state;
+    make_archives("gnu");
+    run("cd s && ln -f 0.x.npy 9.x.npy && tar -cf ../l.tar 0.x.npy 1.x.npy 9.x.npy");
+    expect_refused("l.tar:x.npy", "l.tar: a sample in it is a link", "--hard-dereference");
+    run("cd s && ln -sf 0.x.npy 9.x.npy && tar -cf ../l.tar 0.x.npy 9.x.npy");
+    expect_refused("l.tar:x.npy", "l.tar: a sample in it is a link", "--dereference");
+    run("cd s && tar -chf ../l.tar 0.x.npy README && ln -sf README R && tar -rf ../l.tar R");
+    expect_numbers("l.tar:x.npy", 2, 3, 0); /* others may be links */
+}
+
+static size_t maps_of_process(void) {
+    FILE *file = fopen("/proc/self/maps", "r");
+    size_t count = 0;
+    assert_non_null(file);
+    for (int letter; (letter = getc(file)) != EOF;) count += letter == '\n';
+    fclose(file);
+    return count;
+}
+
+/* An archive is one map of the process, of which it may have some ten thousands, however many
+ * samples are in it. */
+static void one_map(void **state) {
+    (void)state;
+    enum { SAMPLES = 100 };
+    static const char zeros[1 << 14];
+    ls_context *context = open();
+    ls_dataset *dataset;
+    char path[200];
+    run("mkdir -p n");
+    for (int i = 0; i < SAMPLES; i++) {
+        char name[40];
+        const int32_t one = i;
+        snprintf(name, sizeof name, "n/%03d.x.npy", i);
+        write_npy(name, "()", &one, 1);
+        snprintf(name, sizeof name, "n/%03d.z", i);
+        write_bytes(name, zeros, sizeof zeros); /* between one sample's page and the next */
+    }
+    run("tar -C n -cf n.tar --sort=name .");
+    snprintf(path, sizeof path, "%s", in_folder("n.tar:x.npy"));
+    const ls_dataset_array array = {.name = "x", .path = path};
+    const ls_dataset_options options = {.device_bytes = 1}; /* it is streamed */
+    const size_t before = maps_of_process();
+    EXPECT_OK(context, ls_dataset_create(context, &array, 1, &options, &dataset));
+    assert_int_equal(ls_dataset_samples(dataset), SAMPLES);
+    assert_true(maps_of_process() < before + SAMPLES / 4);
+    ls_dataset_destroy(dataset);
+    ls_context_destroy(context);
 }
 
 /* Arrays of one data set are of the same samples. */
@@ -282,7 +338,8 @@ static void seeks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(tokens), cmocka_unit_test(archives),
-                                       cmocka_unit_test(keys), cmocka_unit_test(few_descriptors),
+                                       cmocka_unit_test(links),  cmocka_unit_test(one_map),
+                                       cmocka_unit_test(keys),   cmocka_unit_test(few_descriptors),
                                        cmocka_unit_test(seeks)};
     if (!mkdtemp(folder)) return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
