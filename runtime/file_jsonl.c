@@ -10,7 +10,7 @@
 typedef struct Tokens {
     int32_t *list;
     size_t count, capacity;
-    bool no_memory;
+    bool no_memory, no_key; /* no_key: the error is an object without the key */
 } Tokens;
 
 static void read_list(JsonReader *json, Tokens *tokens) {
@@ -38,7 +38,8 @@ static void read_object(JsonReader *json, const char *key, Tokens *tokens) {
         else
             json_skip(json);
     }
-    if (!found && !json->error) json->error = "a list under the key";
+    tokens->no_key = !found && !json->error;
+    if (tokens->no_key) json->error = "a list under the key `";
 }
 
 /* False: it is wrong, or there is no memory. */
@@ -64,10 +65,9 @@ static ls_status read_lines(ls_file *file, const char *key, Tokens *tokens) {
         JsonReader json = json_reader(next, (size_t)((newline ? newline : end) - next));
         if (!read_line(&json, key, tokens) && !tokens->no_memory)
             return error_set(NULL, LS_ERROR_FILE,
-                             "cannot read %s: line %llu, byte %zu: expected %s `%.100s`, which "
-                             "holds tokens",
-                             file->path, (unsigned long long)line, (size_t)(json.at - next) + 1,
-                             json.error, key);
+                             "cannot read %s: line %llu, byte %zu: expected %s%.100s%s", file->path,
+                             (unsigned long long)line, (size_t)(json.at - next) + 1, json.error,
+                             tokens->no_key ? key : "", tokens->no_key ? "`" : "");
         if (tokens->no_memory) return error_memory(NULL, "ls_dataset_create");
         next = newline ? newline + 1 : end;
     }

@@ -52,10 +52,15 @@ static ls_status make_text(const ls_comm *comm, const char *call, const Clock *a
         begin = fmin(begin, all[i].began - clock_ahead(&all[0], &all[i], &off));
     const Clock *own = &all[comm->rank];
     const double ahead = clock_ahead(&all[0], own, &own_off);
+    const Profile *profile = comm->context->profile;
+    const uint64_t dropped = profile->event_total - profile->event_count;
     gethostname(host, sizeof host - 1);
     snprintf(name, sizeof name, "rank %d of %d", comm->rank, comm->size);
-    snprintf(label, sizeof label, "%s, process %ld, clock within %.1f us", host, (long)getpid(),
-             own_off);
+    int used = snprintf(label, sizeof label, "%s, process %ld, clock within %.1f us", host,
+                        (long)getpid(), own_off);
+    if (dropped && used > 0 && (size_t)used < sizeof label)
+        snprintf(label + used, sizeof label - (size_t)used, ", %llu events dropped",
+                 (unsigned long long)dropped);
     const TraceProcess process = {.number = comm->rank + 1,
                                   .name = name,
                                   .label = label,

@@ -106,13 +106,14 @@ static void tokens(void **state) {
     expect_numbers("other.jsonl:labels", 1, 3, 7);
     static const struct {
         const char *text, *why;
-    } wrong[] = {{"[1]\n[2, 3.5]\n", "line 2, byte 6"},
-                 {"[1, -1]\n", "line 1, byte 5"},
-                 {"[2147483648]\n", "expected a token below 2^31"},
-                 {"{\"labels\": [1]}\n", "expected a list under the key `tokens`"},
-                 {"{\"tokens\": 1}\n", "expected an array"},
-                 {"[1] [2]\n", "line 1, byte 5"},
-                 {"[1\n", "line 1, byte 3"}};
+    } wrong[] = {{"[1]\n[2, 3.5]\n", "line 2, byte 6: expected a whole number"},
+                 {"[1, -1]\n", "line 1, byte 5: expected a whole number that is not negative"},
+                 {"[2147483648]\n", "line 1, byte 12: expected a token below 2^31"},
+                 {"{\"labels\": [1]}\n", "line 1, byte 16: expected a list under the key `tokens`"},
+                 {"{\"tokens\": 1}\n", "line 1, byte 12: expected an array"},
+                 {"{\"tokens\": [1}\n", "line 1, byte 14: expected a comma or ']'"},
+                 {"[1] [2]\n", "line 1, byte 5: expected the end"},
+                 {"[1\n", "line 1, byte 3: expected a comma or ']'"}};
     for (size_t i = 0; i < ROWS_OF(wrong); i++) {
         write_text("wrong.jsonl", wrong[i].text);
         expect_refused("wrong.jsonl", "wrong.jsonl", wrong[i].why);

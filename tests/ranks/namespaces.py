@@ -1,6 +1,7 @@
 """namespaces.py WORKER CHARLM TEXT [--quick]: ranks in network namespaces, which Open MPI joins by TCP. Each has two veth pairs: one to a bridge,
 for mpirun, and one whose other end is a wire that this program is, in a namespace in between: it passes frames on, and loses or cuts them
-when told. So the same happens on every kernel. Printed is a line for each case. Needs root, `ip` and Open MPI."""
+when told. So the same happens on every kernel. Printed is a line for each case; exits 1 where a hash is not that of one process, or a
+rank is not right. Needs root, `ip` and Open MPI."""
 import ctypes
 import fcntl
 import os
@@ -73,6 +74,14 @@ class Net:
         self.folder = folder
 
     def __enter__(self):
+        try:
+            self.make()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def make(self):
         run("ip", "netns", "add", HUB)
         run("ip", "-n", HUB, "link", "add", "hub0", "type", "bridge")
         run("ip", "-n", HUB, "link", "set", "hub0", "up")
@@ -90,7 +99,6 @@ class Net:
         self.wire = subprocess.Popen(["ip", "netns", "exec", HUB, sys.executable, __file__, "--wire", *(f"w{k}" for k in range(RANKS))],
                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.wire.stdout.readline()
-        return self
 
     def order(self, words):
         self.wire.stdin.write(words + "\n")
@@ -122,58 +130,90 @@ def start(folder, ranks, *command):
                             env=dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", LOCKSTEP_THREADS="1"))
 
 
+def hangs(name, process):
+    process.kill()
+    sys.exit(f"{name}: it hangs")
+
+
 def finish(name, process, judge):
+    """Prints what the judge says of it; whether it is what is wanted."""
     try:
         output, errors = process.communicate(timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
-        process.kill()
-        sys.exit(f"{name}: it hangs")
-    result = judge(output, errors)
+        hangs(name, process)
+    good, result = judge(output, errors)
     print(f"{name}: {result}", flush=True)
+    return good
 
 
 def right(scenario, ranks=RANKS):
     def judge(output, errors):
         count = len(re.findall(rf"^{scenario}: right on rank", output, re.M))
-        return f"right on {ranks} ranks" if count == ranks else f"right on {count} ranks only: {errors.strip()[-500:]}"
+        return count == ranks, f"right on {ranks} ranks" if count == ranks else f"right on {count} ranks only: {errors.strip()[-500:]}"
     return judge
 
 
-def hash_of(output, errors):
+def hash_of(output):
     found = re.findall(r"^hash [0-9a-f]+$", output, re.M)
-    return found[0] if found else errors.strip()[-500:]
+    return found[0] if found else None
+
+
+def same(wanted):
+    def judge(output, errors):
+        found = hash_of(output)
+        return found == wanted, found or errors.strip()[-500:]
+    return judge
+
+
+def wait_until_begun(name, process):
+    text, limit = b"", time.monotonic() + LIMIT_S
+    while b"begun" not in text:
+        if not select.select([process.stdout], [], [], max(0, limit - time.monotonic()))[0]:
+            hangs(name, process)
+        more = os.read(process.stdout.fileno(), 4096)
+        if not more:
+            return  # it has ended, and is not right
+        text += more
 
 
 def cut_while_it_runs(net, worker, name, orders):
     process = start(net.folder, RANKS, worker, "until_it_fails")
-    process.stdout.readline()  # "begun"
+    wait_until_begun(name, process)
     for order in orders:
         time.sleep(0.4)
         net.order(order)
-    finish(name, process, right("until_it_fails"))
+    good = finish(name, process, right("until_it_fails"))
     net.order("whole")
+    return good
+
+
+def cases(net, worker, charlm, text, quick):
+    """Whether each is as it is wanted, one by one."""
+    train = [charlm, "--device cpu --blas none --layers 1 --channels 32 --heads 2 --context 16 --batch 16 --report 4 --evaluate 4",
+             "--warm 3 --dropout 0.1 --sample 0 --steps 8 --hash --text", text]
+    alone = subprocess.run(["sh", "-c", " ".join([*train, "--ranks 1"])], check=True, capture_output=True, text=True)
+    wanted = hash_of(alone.stdout)
+    print(f"one process: {wanted}", flush=True)
+    yield wanted is not None
+    net.order("loss 0.01")
+    yield finish("1 % of the packets lost", start(net.folder, 2, *train, "--comm mpi"), same(wanted))
+    net.order("loss 0")
+    yield cut_while_it_runs(net, worker, "a link cut", ["cut 2"])
+    if quick:
+        return
+    yield finish("a whole net", start(net.folder, RANKS - 1, *train, "--comm mpi"), same(wanted))
+    for scenario in ("all_to_all_of_many_sizes", "random_operations", "all_gather_of_uneven_parts"):
+        net.order("loss 0.01")
+        yield finish(f"1 % lost, {scenario}", start(net.folder, RANKS, worker, scenario), right(scenario))
+    net.order("loss 0")
+    for scenario in ("slow_rank", "rank_that_keeps_others_waiting"):
+        yield finish(scenario, start(net.folder, RANKS, worker, scenario), right(scenario))
+    yield cut_while_it_runs(net, worker, "a link cut, mended, and another cut", ["cut 1", "whole", "cut 0"])
 
 
 def main(worker, charlm, text, quick):
     with tempfile.TemporaryDirectory() as folder, Net(folder) as net:
-        train = [charlm, "--device cpu --blas none --layers 1 --channels 32 --heads 2 --context 16 --batch 16 --report 4 --evaluate 4",
-                 "--warm 3 --dropout 0.1 --sample 0 --steps 8 --hash --text", text]
-        alone = subprocess.run(["sh", "-c", " ".join([*train, "--ranks 1"])], check=True, capture_output=True, text=True)
-        print(f"one process: {hash_of(alone.stdout, '')}", flush=True)
-        net.order("loss 0.01")
-        finish("1 % of the packets lost", start(folder, 2, *train, "--comm mpi"), hash_of)
-        net.order("loss 0")
-        cut_while_it_runs(net, worker, "a link cut", ["cut 2"])
-        if quick:
-            return
-        finish("a whole net", start(folder, RANKS - 1, *train, "--comm mpi"), hash_of)
-        for scenario in ("all_to_all_of_many_sizes", "random_operations", "all_gather_of_uneven_parts"):
-            net.order("loss 0.01")
-            finish(f"1 % lost, {scenario}", start(folder, RANKS, worker, scenario), right(scenario))
-        net.order("loss 0")
-        for scenario in ("slow_rank", "rank_that_keeps_others_waiting"):
-            finish(scenario, start(folder, RANKS, worker, scenario), right(scenario))
-        cut_while_it_runs(net, worker, "a link cut, mended, and another cut", ["cut 1", "whole", "cut 0"])
+        return not all(list(cases(net, worker, charlm, text, quick)))  # a list: all of them run
 
 
 if __name__ == "__main__":
@@ -182,6 +222,6 @@ if __name__ == "__main__":
     elif sys.argv[1:2] == ["--no-offload"]:
         no_offload(sys.argv[2])
     elif len(sys.argv) - ("--quick" in sys.argv) == 4 and os.geteuid() == 0 and shutil.which("ip"):
-        main(*sys.argv[1:4], "--quick" in sys.argv)
+        sys.exit(main(*sys.argv[1:4], "--quick" in sys.argv))
     else:
         sys.exit(__doc__)

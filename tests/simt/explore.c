@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "simt.h"
+#include "simt_parts.h"
 
 typedef struct Choice {
     uint32_t chosen, count;
@@ -17,7 +17,7 @@ struct Explorer {
     uint64_t *states;        /* hashed; 0: free */
     size_t state_room;
     uint64_t state_count;
-    bool pruned, full;
+    bool pruned, no_memory;
 };
 
 uint32_t explorer_choose(Explorer *explorer, uint32_t count) {
@@ -26,7 +26,7 @@ uint32_t explorer_choose(Explorer *explorer, uint32_t count) {
         const size_t room = explorer->room ? 2 * explorer->room : 256;
         Choice *choices = realloc(explorer->choices, room * sizeof *choices);
         if (!choices) {
-            explorer->full = true;
+            explorer->no_memory = true;
             return 0;
         }
         explorer->choices = choices;
@@ -58,7 +58,7 @@ static bool more_states(Explorer *explorer) {
 bool explorer_enter(Explorer *explorer, uint64_t state) {
     if (explorer->at < explorer->length) return true;
     if (2 * explorer->state_count >= explorer->state_room && !more_states(explorer)) {
-        explorer->full = true;
+        explorer->no_memory = true;
         return false;
     }
     if (state == 0) state = 1;
@@ -81,12 +81,22 @@ static bool next_run(Explorer *explorer) {
     return false;
 }
 
+static bool can_explore(const SimtModule *module, const SimtLaunch *launch, char *message,
+                        size_t message_size) {
+    const bool weak = !module->amd && module->machine->watched && launch->memory != SIMT_AT_ONCE;
+    const bool few = (uint64_t)launch->blocks * launch->threads <= EXPLORE_THREADS;
+    if (!weak)
+        snprintf(message, message_size, "only watched text in weak memory is explored");
+    else if (!few)
+        snprintf(message, message_size, "at most %d threads are explored", EXPLORE_THREADS);
+    return weak && few;
+}
+
 bool simt_explore(SimtModule *module, const SimtLaunch *launch, const SimtTrial *trial,
                   SimtExplored *explored, char *message, size_t message_size) {
     Explorer explorer = {0};
     SimtLaunch one = *launch;
-    bool good = (uint64_t)launch->blocks * launch->threads <= EXPLORE_THREADS;
-    if (!good) snprintf(message, message_size, "at most %d threads are explored", EXPLORE_THREADS);
+    bool good = can_explore(module, launch, message, message_size);
     one.explorer = &explorer;
     *explored = (SimtExplored){0};
     while (good) {
@@ -97,8 +107,11 @@ bool simt_explore(SimtModule *module, const SimtLaunch *launch, const SimtTrial 
         explored->runs++;
         explored->states = explorer.state_count;
         if (!good) break;
-        good = !explorer.full && explorer.state_count <= trial->states_max;
-        if (!good) snprintf(message, message_size, "there are too many states");
+        good = !explorer.no_memory && explorer.state_count <= trial->states_max;
+        if (!good)
+            snprintf(message, message_size, "%s",
+                     explorer.no_memory ? "out of memory for what is explored"
+                                        : "there are too many states");
         if (good && !explorer.pruned) {
             explored->finished++;
             good = trial->is_right(trial->data);

@@ -133,6 +133,7 @@ static uint32_t look_back(Run *run, const void *counter, unsigned long bytes) {
     thread->counter = counter;
     thread->stale = back > 0;
     thread->seen = seen;
+    thread->bytes = (uint32_t)bytes;
     return back;
 }
 static void atomic(const void *counter, unsigned long bytes, int adds, int order, int scope) {

@@ -61,7 +61,9 @@ typedef struct SimtTrial {
 typedef struct SimtExplored {
     uint64_t states, runs, finished; /* runs: launches; finished: those that met no earlier state */
 } SimtExplored;
-/* False when one of them goes wrong, with the reason in `message`. */
+/* False when one of them goes wrong, with the reason in `message`, or where that is not known:
+ * there are too many states, or no memory for them; or it is no watched text, or memory is not
+ * weak. */
 bool simt_explore(SimtModule *module, const SimtLaunch *launch, const SimtTrial *trial,
                   SimtExplored *explored, char *message, size_t message_size);
 

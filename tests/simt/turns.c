@@ -207,6 +207,17 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
     return hash ^ hash >> 29;
 }
 
+/* What thread i has seen of the counter that it looks at. */
+static uint64_t hash_look(const Run *run, uint32_t i) {
+    const Thread *thread = &run->all_threads[i];
+    const WatchAccess look = {.address = thread->counter,
+                              .bytes = thread->bytes,
+                              .block = i / run->launch->threads,
+                              .thread = i % run->launch->threads,
+                              .shared = run->machine->shared_begin};
+    return mix((uint64_t)(uintptr_t)thread->counter, weak_younger(run->weak, &look, thread->seen));
+}
+
 /* What follows from here on is the same for equal ones. */
 static uint64_t hash_state(const Run *run) {
     uint64_t hash = mix(watch_hash(run->watch), weak_hash(run->weak));
@@ -214,6 +225,7 @@ static uint64_t hash_state(const Run *run) {
         const Thread *thread = &run->all_threads[i];
         const uint64_t looks =
             thread->counter ? 2u * thread->stale + (thread->changes == run->changes) : 0;
+        if (thread->counter) hash = mix(hash, hash_look(run, i));
         hash = mix(hash, thread->history);
         hash = mix(hash, (uint64_t)(uintptr_t)thread->place);
         hash = mix(hash, (uint64_t)thread->state << 2 | looks);

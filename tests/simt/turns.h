@@ -27,7 +27,7 @@ typedef struct Thread {
     unsigned long long given; /* what it leaves at an exchange */
     unsigned long long shown; /* what it left at the last one that all reached */
     const void *counter;      /* the one it last looked at, */
-    uint32_t seen;            /* up to which of the stores to it, */
+    uint32_t seen, bytes;     /* up to which of the stores to its so many bytes, */
     bool stale;               /* and whether there was a younger one that it did not see */
     uint64_t changes;         /* of an exploration: how many there had been when it paused */
     uint64_t history;         /* a hash of all that it has read: what it does next follows */

@@ -469,17 +469,29 @@ static uint64_t hash_words(uint64_t hash, const uint32_t *words, size_t count) {
     return hash;
 }
 
+static uint64_t hash_counter(const Watch *watch, const Counter *counter) {
+    const uint32_t users[] = {counter->user, counter->shared, counter->narrow, counter->adder,
+                              counter->adder_clock};
+    uint64_t hash = hash_words((uintptr_t)counter->address, users, sizeof users / sizeof users[0]);
+    for (uint32_t back = 0; back < watch->carried; back++)
+        hash = hash_words(hash, carried(watch, counter, back), watch->count);
+    return hash;
+}
+
 uint64_t watch_hash(const Watch *watch) {
     const size_t count = watch->count, all = count * count;
-    uint64_t hash = hash_words(1, watch->clocks, all);
+    uint64_t hash = hash_words(0x2545f4914f6cdd1du, watch->clocks, all);
     hash = hash_words(hash, watch->fenced, all);
     hash = hash_words(hash, watch->taken, all);
     if (watch->shown) hash = hash_words(hash, watch->shown, all);
     hash = hash_words(hash, watch->fresh, all);
+    hash = hash_words(hash, watch->fencers, count);
     hash = hash_words(hash, watch->meetings, count);
-    for (size_t i = 0; i < watch->counter_room; i++)
-        if (watch->counters[i].address)
-            hash +=
-                hash_words((uintptr_t)watch->counters[i].address, watch->counters[i].clocks, count);
+    for (size_t g = 0; g < count; g++) {
+        const uint32_t lane = watch->fresh_lane[g];
+        hash = hash_words(hash, &lane, 1);
+    }
+    for (size_t i = 0; i < watch->counter_room; i++) /* the sum: in any order */
+        if (watch->counters[i].address) hash += hash_counter(watch, &watch->counters[i]);
     return hash;
 }

@@ -77,17 +77,28 @@ void weak_settle(Weak *weak) {
     weak->shown_count = 0;
 }
 
-static Page *page_of(Weak *weak, uint64_t place, bool makes) {
+static size_t bucket_of(uint64_t number) {
+    return number * 0x9e3779b97f4a7c15u >> 54;
+}
+
+static Page *find_page(const Weak *weak, uint64_t place) {
     const uint64_t number = place / PAGE;
-    Page **bucket = &weak->pages[number * 0x9e3779b97f4a7c15u >> 54], *page = *bucket;
+    Page *page = weak->pages[bucket_of(number)];
     while (page && page->number != number) page = page->next;
-    if (page || !makes) return page;
+    return page;
+}
+
+/* Makes it if it is not there. */
+static Page *page_of(Weak *weak, uint64_t place) {
+    Page *page = find_page(weak, place);
+    if (page) return page;
     page = calloc(1, sizeof *page);
     if (!page) {
         weak->full = true;
         return NULL;
     }
-    page->number = number;
+    page->number = place / PAGE;
+    Page **bucket = &weak->pages[bucket_of(page->number)];
     page->next = *bucket;
     return *bucket = page;
 }
@@ -150,7 +161,7 @@ uint32_t weak_read(Weak *weak, const WatchAccess *access, uint32_t *seen) {
     uint32_t first_unseen = weak->count, count = 0;
     weak->seen = seen ? *seen : 0;
     for (uint64_t word = place / WORD * WORD; word < place + access->bytes; word += WORD) {
-        const Page *page = page_of(weak, word, false);
+        const Page *page = find_page(weak, word);
         const uint32_t last = page ? page->youngest[word % PAGE / WORD] : 0;
         if (!last || weak->shown_count == SETTLED_MAX) continue;
         const unsigned char mask = mask_of(word, place, access->bytes);
@@ -162,6 +173,18 @@ uint32_t weak_read(Weak *weak, const WatchAccess *access, uint32_t *seen) {
         weak->stale++;
     }
     if (seen) *seen = first_unseen - 1;
+    return count;
+}
+
+uint32_t weak_younger(const Weak *weak, const WatchAccess *access, uint32_t seen) {
+    const uint64_t place = watch_place(weak->watch, access);
+    uint32_t count = 0;
+    for (uint64_t word = place / WORD * WORD; word < place + access->bytes; word += WORD) {
+        const Page *page = find_page(weak, word);
+        for (uint32_t i = page ? page->youngest[word % PAGE / WORD] : 0; i > seen;
+             i = weak->stores[i].older)
+            count++;
+    }
     return count;
 }
 
@@ -191,7 +214,7 @@ void weak_write(Weak *weak, const WatchAccess *access) {
     const WatchTime now = watch_time(weak->watch, access->block, access->thread);
     unsigned char *address = (unsigned char *)(uintptr_t)access->address;
     for (uint64_t word = place / WORD * WORD; word < place + access->bytes; word += WORD) {
-        Page *page = weak->full ? NULL : page_of(weak, word, true);
+        Page *page = weak->full ? NULL : page_of(weak, word);
         if (!page) return;
         uint32_t *last = &page->youngest[word % PAGE / WORD];
         const unsigned char mask = mask_of(word, place, access->bytes);

@@ -36,6 +36,8 @@ uint32_t weak_read(Weak *weak, const WatchAccess *access, uint32_t *seen);
 /* The access will write there: what it writes over is kept. */
 void weak_write(Weak *weak, const WatchAccess *access);
 
+/* How many of the stores to what is read are younger than the one that was `seen`. */
+uint32_t weak_younger(const Weak *weak, const WatchAccess *access, uint32_t seen);
 /* A hash of what is kept of device memory and of the youngest there. */
 uint64_t weak_hash(const Weak *weak);
 /* Reads that did not see the youngest. */

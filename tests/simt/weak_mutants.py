@@ -3,8 +3,9 @@
 
 Takes out each fence, barrier and wait, one at a time: of the device library (templates/), by its
 text, and of what the compiler puts into kernels, from a table of its places; runs what covers it
-until a test fails, and prints `killed N of M` with those that survive. README.md beside this file
-argues them one by one.
+until a test fails, and prints `killed N of M` with those that survive; what does not build is
+told apart, as neither. A test that fails, or is skipped, without any mutant kills none. README.md
+beside this file argues them one by one.
 
 A mutant of the device library is run by weak_test, weak_ptx_test and weak_amd_test on a changed
 copy of templates/; one that survives these, and each of the compiler's, by programs of the
@@ -22,6 +23,8 @@ import sys
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIBRARY_FILES = ("prelude.cu", "prelude.hip", "memory_gpu.h", "reduce_gpu.h")
+LIBRARY_TESTS = ("weak_test", "weak_ptx_test", "weak_amd_test")
+UNBUILT = "it does not build"
 # Statements that order memory or wait, in the device library.
 STATEMENT = re.compile(
     r"""(?:while\ \(!\(\(ls_atomic_read_u32\(.*\)\)\ ls_pause\(\)
@@ -323,7 +326,10 @@ class Product:
         self.ready = True
 
     def make(self):
-        return run(["ninja", "-C", self.build, "simt_exec"]).returncode == 0
+        try:
+            return run(["ninja", "-C", self.build, "simt_exec"]).returncode == 0
+        except subprocess.TimeoutExpired:
+            return False
 
     def put(self, mutant):
         with open(os.path.join(self.source, mutant.path), "w", encoding="utf-8") as file:
@@ -363,25 +369,63 @@ def fails(words):
         return True
 
 
-def killer_in_library(mutant, build):
-    """The first test of the device library alone that fails, or None."""
-    folder = os.path.join(build, "weak_mutants", "templates")
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(os.path.join(SOURCE, "templates"), folder)
-    with open(os.path.join(folder, os.path.basename(mutant.path)), "w", encoding="utf-8") as file:
-        file.write(mutant.text)
-    for test in ("weak_test", "weak_ptx_test", "weak_amd_test"):
-        if fails([os.path.join(build, "tests", "simt", test), "--templates", folder]):
+class Library:
+    """The tests of the device library alone, of those that pass with templates/ as they are."""
+
+    def __init__(self, build):
+        self.build = build
+        self.folder = os.path.join(build, "weak_mutants", "templates")
+        self.passing = None
+
+    def put(self, mutant=None):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.copytree(os.path.join(SOURCE, "templates"), self.folder)
+        if mutant:
+            path = os.path.join(self.folder, os.path.basename(mutant.path))
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(mutant.text)
+
+    def status(self, test):
+        """What it exits with, None if it hangs; what it printed."""
+        program = os.path.join(self.build, "tests", "simt", test)
+        try:
+            done = run([program, "--templates", self.folder])
+            return done.returncode, done.stdout
+        except subprocess.TimeoutExpired:
+            return None, ""
+
+    def tests(self):
+        if self.passing is None:
+            self.put()
+            found = {test: self.status(test)[0] for test in LIBRARY_TESTS}
+            self.passing = [test for test in LIBRARY_TESTS if found[test] == 0]
+            for test in LIBRARY_TESTS:
+                if found[test] != 0:
+                    why = "is skipped" if found[test] == 77 else "fails"
+                    print(f"left out: {test}, which {why} without a mutant", flush=True)
+        return self.passing
+
+
+def killer_in_library(mutant, library):
+    """The first test of the device library alone that fails, UNBUILT, or None."""
+    tests = library.tests()
+    library.put(mutant)
+    for test in tests:
+        status, output = library.status(test)
+        if "does not compile" in output:
+            return UNBUILT
+        if status not in (0, 77):
             return test
     return None
 
 
 def killer_in_product(mutant, product):
+    """The first program that fails with the mutant and passes without, UNBUILT, or None."""
     product.prepare()
     product.put(mutant)
     try:
         if not product.make():
-            return "it does not build"
+            return UNBUILT
         for words in product.programs(mutant):
             own = [words[0].replace(product.build, product.build_of), *words[1:]]
             if fails(words) and not fails(own):  # it is the mutant that fails
@@ -413,17 +457,21 @@ def main():
     if words.list:
         print("\n".join(mutant.name for mutant in mutants))
         return bool(missing)
-    product, survivors = Product(build), []
+    product, library, killed, unbuilt = Product(build), Library(build), 0, 0
     for mutant in mutants:
-        killer = killer_in_library(mutant, build) if mutant.path.startswith("templates/") else None
+        of_library = mutant.path.startswith("templates/")
+        killer = killer_in_library(mutant, library) if of_library else None
         killer = killer or killer_in_product(mutant, product)
-        print(
-            f"killed {mutant.name}  ({killer})" if killer else f"SURVIVED {mutant.name}",
-            flush=True,
-        )
-        if not killer:
-            survivors.append(mutant.name)
-    print(f"killed {len(mutants) - len(survivors)} of {len(mutants)}")
+        if killer == UNBUILT:
+            unbuilt += 1
+            print(f"DOES NOT BUILD {mutant.name}", flush=True)
+        elif killer:
+            killed += 1
+            print(f"killed {mutant.name}  ({killer})", flush=True)
+        else:
+            print(f"SURVIVED {mutant.name}", flush=True)
+    rest = f", {unbuilt} do not build" if unbuilt else ""
+    print(f"killed {killed} of {len(mutants)}{rest}")
     return bool(missing)
 
 

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "simt.h"
+#include "watch.h"
 #ifdef SIMT_TEST_PTX
 #include "ptx/compiler.h"
 #endif
@@ -39,6 +40,7 @@ static uint32_t data[WORDS], out[OUT], counter;
 static int64_t sums[3];
 static char message[MESSAGE_SIZE];
 static unsigned long passed, failed;
+static uint64_t states_max = STATES_MAX;
 
 typedef struct Case {
     const char *kernel;
@@ -211,9 +213,33 @@ static bool explore(SimtModule *module, const Machine *machine, const Case *test
                                .wave = machine->wave,
                                .cooperative = test->cooperative,
                                .memory = memory};
-    const SimtTrial trial = {begin, is_right, &launched, STATES_MAX};
+    const SimtTrial trial = {begin, is_right, &launched, states_max};
     message[0] = 0;
     return simt_explore(module, &launch, &trial, explored, message, sizeof message);
+}
+
+/* Whether a run goes wrong; an exploration that is given up has not found that. */
+static bool explore_fails(SimtModule *module, const Machine *machine, const Case *test,
+                          SimtMemory memory) {
+    SimtExplored explored;
+    return !explore(module, machine, test, memory, &explored) &&
+           !strstr(message, "too many states") && !strstr(message, "out of memory");
+}
+
+/* What is not explored is no success. */
+static void test_refused(SimtModule *module, const Machine *machine) {
+    SimtExplored explored;
+    const SimtMemory memory = machine->chip ? SIMT_WEAK : SIMT_AT_ONCE;
+    check(!explore(module, machine, &cases[0], memory, &explored) &&
+              strstr(message, "only watched text in weak memory is explored"),
+          machine->name, cases[0].kernel, "explored what cannot be");
+    if (machine->chip) return;
+    states_max = 10;
+    check(!explore(module, machine, &cases[0], SIMT_WEAK, &explored) &&
+              strstr(message, "too many states") &&
+              !explore_fails(module, machine, &cases[0], SIMT_WEAK),
+          machine->name, cases[0].kernel, "explored with more states than there may be");
+    states_max = STATES_MAX;
 }
 
 /* The first seed that goes wrong, or -1. */
@@ -241,6 +267,7 @@ static int64_t first_wrong(SimtModule *module, const Machine *machine, const Cas
 static void test_library(const Machine *machine) {
     const char *name = machine->name;
     SimtModule *module = open_text(library(machine), machine);
+    if (module) test_refused(module, machine);
     for (size_t i = 0; module && i < CASES; i++) {
         const Case *test = &cases[i];
         SimtExplored explored = {0};
@@ -291,21 +318,54 @@ static void test_broken(const Machine *machine) {
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         const Case *test = case_of(parts[i].kernel);
-        SimtExplored explored;
         char *text = library(machine);
         const bool there = take_out(text, parts[i].from, parts[i].part);
         SimtModule *module = open_text(text, machine);
         check(there, name, parts[i].from, "a part to take out is not there");
         if (module) {
-            check(!explore(module, machine, test, SIMT_WEAK, &explored), name, test->kernel,
+            check(explore_fails(module, machine, test, SIMT_WEAK), name, test->kernel,
                   "explored without a part, nothing is wrong");
-            check(!explore(module, machine, test, SIMT_ONLY_WEAK, &explored), name, test->kernel,
+            check(explore_fails(module, machine, test, SIMT_ONLY_WEAK), name, test->kernel,
                   "without a part, all results are right");
             check(first_wrong(module, machine, test, SIMT_ONLY_WEAK) >= 0, name, test->kernel,
                   "without a part, no seed finds a wrong result");
         }
         simt_close(module);
     }
+}
+
+/* ---- states ---- */
+
+/* What two lanes do, a letter for each thing: r and a, a fence that releases or acquires, + an
+ * addition to the counter; capitals are the second lane's. */
+static uint64_t hash_after(const char *doings) {
+    Watch *watch = watch_open(1, 1, false, true);
+    for (const char *at = doings; watch && *at; at++) {
+        const uint32_t lane = *at == 'R' || *at == 'A';
+        const char what = lane ? (char)(*at - 'A' + 'a') : *at;
+        const WatchAtomic add = {.counter = &counter, .adds = true, .device = true};
+        if (what == '+')
+            watch_atomic(watch, &add);
+        else
+            watch_fence(watch, 0, lane, what == 'a', what == 'r');
+    }
+    const uint64_t hash = watch ? watch_hash(watch) : 0;
+    watch_close(watch);
+    return hash;
+}
+
+/* States that differ in what a later look or atomic makes of them have other hashes. */
+static void test_hash(void) {
+    static const struct {
+        const char *one, *other, *what;
+    } pairs[] = {{"r", "R", "the lane that has released"},
+                 {"a", "A", "the lane that has acquired"},
+                 {"r+++", "+r++", "what an addition before the last carried"}};
+    message[0] = 0;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        check(hash_after(pairs[i].one) && hash_after(pairs[i].one) == hash_after(pairs[i].one) &&
+                  hash_after(pairs[i].one) != hash_after(pairs[i].other),
+              "states", pairs[i].what, "is not hashed");
 }
 
 /* Whether what compiles is here; or says why not. */
@@ -342,7 +402,10 @@ int main(int count, char **words) {
     }
     if (!can_compile()) return 77; /* skipped */
     for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++) test_library(&machines[i]);
-    if (count == 1 && machines[0].dialect == SIMT_CUDA) test_broken(&machines[0]);
+    if (count == 1 && machines[0].dialect == SIMT_CUDA) {
+        test_broken(&machines[0]);
+        test_hash();
+    }
     printf("%lu passed, %lu failed\n", passed, failed);
     return failed != 0;
 }

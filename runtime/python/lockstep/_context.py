@@ -8,7 +8,7 @@ import os
 import threading
 from typing import Any, Callable
 
-from ._api import OK, fail, library
+from ._api import OK, LockstepError, fail, library
 
 
 class Handle:
@@ -66,6 +66,15 @@ def capturing() -> bool:
     return streams[0].capturing()
 
 
+class Filling(threading.local):
+    """The context of the feed whose `fill` the thread is in."""
+
+    context: Context | None = None
+
+
+filling = Filling()
+
+
 class Context:
     """A device's ls_context, its programs, and the stream it works on; used under its lock."""
 
@@ -75,11 +84,11 @@ class Context:
         self.programs: dict[Any, Owner] = {}
         self.api, self.pointer = library(), C.c_void_p()
         self.index, self.stream = index, None
+        self.name = kind if index is None else f"{kind}:{index}"
         self.recording: list[Any] | None = None  # of lockstep.graph: launches to come
-        name = kind if index is None else f"{kind}:{index}"
         # The handle of CUDA's default stream; HIP's is waited for by a stream of the context's own.
         self.default_stream = 1 if kind == "cuda" else None
-        status = self.api.ls_context_create(name.encode(), None, C.byref(self.pointer))
+        status = self.api.ls_context_create(self.name.encode(), None, C.byref(self.pointer))
         if status != OK:
             fail(status, self.api.ls_error_message(None))
 
@@ -88,6 +97,11 @@ class Context:
             fail(status, self.api.ls_error_message(self.pointer))
 
     def __enter__(self) -> Context:
+        if filling.context is self:  # the lock may be of who waits for this very batch
+            raise LockstepError(
+                f"`fill` of a feed on {self.name} uses what next() holds while it waits for the "
+                "batch: the feed, or a step of its GPU"
+            )
         self.lock.acquire()
         try:
             while self.graves:

@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterator, Mapping, Sequence, Union
 
 from ._api import BYTES, FORMATS, OK, TYPES, FeedArray, FeedStatistics, LockstepError, Tensor, fail
 from ._arrays import NUMPY_TYPES
-from ._context import Context, Handle, Owner, context_of
+from ._context import Context, Handle, Owner, context_of, filling
 
 try:
     import numpy
@@ -97,7 +97,7 @@ class Feed:
             if type not in TYPES:
                 raise LockstepError(f"array `{name}` is of type {type!r}; types are {TYPES}")
         kind, _, index = str(device).partition(":")
-        self._context: Context = context_of(kind, None if kind == "cpu" else int(index or 0))
+        home = context_of(kind, None if kind == "cpu" else int(index or 0))
         self._names, self._process = tuple(arrays), os.getpid()
         self._types = tuple(TYPES.index(type) for _, type in arrays.values())
         self._shapes = tuple(tuple(map(int, shape)) for shape, _ in arrays.values())
@@ -109,6 +109,14 @@ class Feed:
         for made, name, type_, shape in zip(given, self._names, self._types, self._shapes):
             kept.append((C.c_int64 * max(len(shape), 1))(*shape))
             made.name, made.type, made.rank, made.shape = name.encode(), type_, len(shape), kept[-1]
+        # Who waits for a batch holds the feed's context. A CPU's step has ended when its call
+        # returns, in whatever context, so that a feed there has its own, and `fill` may call steps.
+        self._context, self._api, own = home, home.api, None
+        with home:  # which buries the dead
+            if kind == "cpu":
+                self._context = Context(kind, None)
+                own = Handle(home, self._context.pointer, self._api.ls_context_destroy, None)
+                self._context_owner = Owner(own)
         with self._context as context:
             pointer = C.c_void_p()
             context.check(
@@ -121,8 +129,7 @@ class Feed:
                     C.byref(pointer),
                 )
             )
-            self._owner = Owner(Handle(context, pointer, context.api.ls_feed_destroy, None))
-        self._api = self._context.api
+            self._owner = Owner(Handle(home, pointer, context.api.ls_feed_destroy, own))
 
     def __reduce__(self) -> Any:
         raise LockstepError(
@@ -133,7 +140,8 @@ class Feed:
     # ---- producers: any thread, or any process forked from the feed's ----
 
     def claim(self) -> Claim | None:
-        """The next ticket, with a slot, for which it waits; None: the feed is closed."""
+        """The next ticket, with a slot, for which it waits; None: the feed is closed. As of `fill`
+        (see `start`), what it takes to deliver it may not include a step of the feed's GPU."""
         ticket, slots = C.c_uint64(), (C.c_void_p * len(self._names))()
         if self._process != os.getpid() and not self._forks:
             raise LockstepError('this feed was made without producers="processes"')
@@ -156,23 +164,31 @@ class Feed:
 
     def produce(self, fill: Fill, tickets: int | None = None) -> None:
         """Fills tickets below `tickets`, or for ever: fill(ticket, arrays) gives how many samples
-        there are, None for a full batch. Closes the feed behind the last."""
+        there are, None for a full batch. Closes the feed behind the last. What fails is raised
+        here, and by `next` where this is the feed's own process; a batch that another process was
+        filling stays claimed, and `next` says so once that process has ended."""
         while (claim := self.claim()) is not None:
             if tickets is not None and claim.ticket >= tickets:
                 claim.deliver(0)
                 self.close()
                 return
+            before, filling.context = filling.context, self._context
             try:
-                samples = fill(claim.ticket, claim.arrays)
-            except BaseException:
-                if not self._forks:  # of a process that ends the taker learns by that
+                claim.deliver(fill(claim.ticket, claim.arrays))
+            except BaseException as error:
+                if self._process == os.getpid():
+                    self._failure = self._failure or error  # ahead of the skip, which wakes `next`
                     claim.deliver(0)
+                    self.close()
                 raise
-            claim.deliver(samples)
+            finally:
+                filling.context = before
 
     def start(self, fill: Fill, tickets: int | None = None, workers: int = 1) -> None:
         """Starts so many producers, which `produce`: threads, or processes that are forked. An
-        exception in one ends the feed, and `next` raises it."""
+        exception in a thread ends the feed, and `next` raises it; one in a process ends that
+        process, which prints it, and `next` raises "producer process ... ended". `fill` does not
+        use the feed itself, and on a GPU calls no step of the feed's device: that raises."""
         for _ in range(workers):
             worker: Any
             if self._forks:
@@ -186,7 +202,7 @@ class Feed:
     def _run(self, fill: Fill, tickets: int | None) -> None:
         try:
             self.produce(fill, tickets)
-        except BaseException as error:
+        except BaseException as error:  # of the claim, too
             self._failure = self._failure or error
             self.close()
 

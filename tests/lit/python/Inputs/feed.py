@@ -1,11 +1,14 @@
 """lockstep.Feed: batches of several producers, threads and processes, in the order of their tickets."""
 
 import ctypes as C
+import faulthandler
+import gc
 import os
 import pickle
 import sys
 import time
 import unittest
+import weakref
 
 sys.path.insert(0, sys.argv.pop(1))
 import numpy  # noqa: E402
@@ -73,6 +76,9 @@ class Feeds(unittest.TestCase):
                 x = (C.c_float * (samples * WIDTH)).from_address(interface["data"][0])
                 self.assertEqual(list(x), [ticket] * len(x))
             self.assertEqual(feed.statistics()["copies"], 8)  # a short batch is one for each array
+        with lockstep.Feed(ARRAYS, device="cuda:0") as feed:
+            feed.start(lambda ticket, arrays: feed._context.__enter__())  # as a step of it does
+            self.expect_failure(feed, lockstep.LockstepError, "`fill` of a feed on cuda:0")
 
     def test_iteration(self):
         with lockstep.Feed(ARRAYS) as feed:
@@ -98,19 +104,65 @@ class Feeds(unittest.TestCase):
         self.assertEqual([batch["x"][0, 0] for batch in feed], [0, 2, 3, 5])
 
     def test_views_hold_the_feed(self):
+        """What dies is destroyed at the device's next call."""
+        total = lockstep.Step(SUM)
         feed = lockstep.Feed(ARRAYS)
-        feed.start(fill, tickets=1)
-        x = feed.next()["x"]
-        del feed
-        numpy.testing.assert_array_equal(x, numpy.zeros((BATCH, WIDTH)))
+        feed.start(fill, tickets=2)
+        feed.next()
+        x, there = feed.next()["x"], weakref.ref(feed)
+        for worker in feed._workers:
+            worker.join()
+        del feed, worker
+        gc.collect()
+        total(numpy.ones((1, 1), "f4"), numpy.ones(1, "i4"))
+        self.assertIsNotNone(there())
+        numpy.testing.assert_array_equal(x, numpy.ones((BATCH, WIDTH)))
+        del x
+        gc.collect()
+        self.assertIsNone(there())
+
+    def test_steps_in_fill(self):
+        """A producer calls steps while the taker waits for its batch."""
+        total = lockstep.Step(SUM)
+
+        def summed(ticket, arrays):
+            time.sleep(0.02)
+            label = numpy.zeros(BATCH, "i4")
+            arrays["x"][:, 0] = total(numpy.full((BATCH, WIDTH), ticket, "f4"), label)
+
+        with lockstep.Feed(ARRAYS) as feed:
+            feed.start(summed, tickets=4, workers=2)
+            self.assertEqual([batch["x"][0, 0] for batch in feed], [0, 3, 6, 9])
+
+    def expect_failure(self, feed, cause, message):
+        with self.assertRaisesRegex(lockstep.LockstepError, "a producer of the feed failed") as got:
+            for _ in feed:
+                pass
+        self.assertIsInstance(got.exception.__cause__, cause)
+        self.assertRegex(str(got.exception.__cause__), message)
+
+    def test_wrong_fills(self):
+        """What `fill` returns is no number of samples, or it waits for itself."""
+        for wrong, cause, message in (
+            (lambda ticket, arrays: BATCH + 1, lockstep.LockstepError, "5 samples"),
+            (lambda ticket, arrays: -1, lockstep.LockstepError, "-1 samples"),
+            (lambda ticket, arrays: "4", C.ArgumentError, "wrong type"),
+            (lambda *_: feed.statistics(), lockstep.LockstepError, "`fill` of a feed on cpu"),
+        ):
+            with lockstep.Feed(ARRAYS) as feed:
+                feed.start(wrong)
+                self.expect_failure(feed, cause, message)
+
+    def test_wrong_fill_on_a_thread_of_ones_own(self):
+        with lockstep.Feed(ARRAYS, producers="processes") as feed:
+            with self.assertRaisesRegex(lockstep.LockstepError, "5 samples"):
+                feed.produce(lambda ticket, arrays: BATCH + 1)
+            self.expect_failure(feed, lockstep.LockstepError, "5 samples")
 
     def test_failures(self):
         with lockstep.Feed(ARRAYS) as feed:
             feed.start(broken, workers=2)
-            with self.assertRaisesRegex(lockstep.LockstepError, "a producer of the feed failed") as got:
-                for _ in feed:
-                    pass
-            self.assertIsInstance(got.exception.__cause__, ValueError)
+            self.expect_failure(feed, ValueError, "no such file")
         with lockstep.Feed(ARRAYS, producers="processes") as feed:
             feed.start(ended)
             with self.assertRaisesRegex(lockstep.LockstepError, "ended without delivering ticket 2"):
@@ -138,4 +190,5 @@ class Feeds(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    faulthandler.dump_traceback_later(100, exit=True)  # what hangs has failed
     unittest.main()
