@@ -133,7 +133,7 @@ void machine_told(Machine *machine);
 bool machine_check(Machine *machine, ls_status status, const char *what);
 /* After a call that failed on all ranks: rank 0 says it, or each of them that the ranks are no
  * longer together. False. */
-bool machine_all_failed(Machine *machine, const char *what);
+bool machine_all_failed(Machine *machine, ls_status status, const char *what);
 
 typedef struct Array {
     void *data;   /* NULL: not given */

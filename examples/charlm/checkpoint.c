@@ -239,13 +239,13 @@ bool checkpoint_write(const char *path, Model *model, const Checkpoint *checkpoi
     Checkpoint copy = *checkpoint; /* its values are only read */
     ls_comm_file *file = NULL;
     if (!open_contents(&contents, model, &copy)) return false;
-    bool ok = ls_comm_file_create(machine->comm, path, contents.bytes, &file) == LS_OK;
-    if (ok) { /* a failure of ours to write is the call's to tell all ranks */
+    ls_status status = ls_comm_file_create(machine->comm, path, contents.bytes, &file);
+    if (status == LS_OK) { /* a failure of ours to write is the call's to tell all ranks */
         write_values(file, machine, &contents);
-        ok = ls_comm_file_close(file, !machine->failed) == LS_OK;
+        status = ls_comm_file_close(file, !machine->failed);
     }
     close_contents(&contents);
-    return ok ? !machine->failed : machine_all_failed(machine, "saving");
+    return status == LS_OK ? !machine->failed : machine_all_failed(machine, status, "saving");
 }
 
 static uint64_t hash_more(uint64_t hash, const void *data, size_t bytes) { /* FNV-1a */

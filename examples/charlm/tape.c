@@ -15,9 +15,9 @@ bool machine_check(Machine *machine, ls_status status, const char *what) {
     return false;
 }
 
-bool machine_all_failed(Machine *machine, const char *what) {
+bool machine_all_failed(Machine *machine, ls_status status, const char *what) {
     const char *message = ls_error_message(machine->context), *words = strstr(message, ": ");
-    if (ls_comm_check(machine->comm) != LS_OK) return machine_check(machine, LS_ERROR_COMM, what);
+    if (status == LS_ERROR_COMM) return machine_check(machine, status, what);
     return ls_comm_rank(machine->comm) == 0 && fail("%s: %s", what, words ? words + 2 : message);
 }
 

@@ -302,9 +302,9 @@ static bool begin_trace(const Machine *machine, const Options *options) {
 
 static bool write_trace(Machine *machine, const Options *options) {
     if (!options->trace) return true;
-    if (ls_profile_end(machine->context) != LS_OK ||
-        ls_comm_trace(machine->comm, options->trace) != LS_OK)
-        return machine_all_failed(machine, "--trace");
+    ls_status status = ls_profile_end(machine->context);
+    if (status == LS_OK) status = ls_comm_trace(machine->comm, options->trace);
+    if (status != LS_OK) return machine_all_failed(machine, status, "--trace");
     printf("traced   %s\n", options->trace);
     return true;
 }
