@@ -123,12 +123,15 @@ static void add_part(Sinking *k, const Part *part, ValueId condition) {
     uint32_t *number = arena_alloc(f->arena, (from->parameter_count + 1) * sizeof *number);
     for (size_t p = 0; p < from->parameter_count; p++)
         number[p] = add_view(k, part->views[p], &from->parameters[p]);
-    if (f->serial < from->serial) f->serial = from->serial;
     for (ValueId v = 1; v < from->value_count; v++) {
         const Value *value = &from->values[v];
         const ValueId args[3] = {map[value->arg[0]], map[value->arg[1]], map[value->arg[2]]};
-        map[v] = value->op == OP_PARAMETER ? read(k, number[value->payload])
-                                           : ir_rebuild(f, from, v, args);
+        if (value->op == OP_PARAMETER)
+            map[v] = read(k, number[value->payload]);
+        else if (value->op == OP_RUNNING) /* each part numbers its own from 1 */
+            map[v] = ir_running(f, (Type)value->type, value->axes);
+        else
+            map[v] = ir_rebuild(f, from, v, args);
         if (value->op != OP_PARAMETER) ir_set_source(f, map[v], value->range, value->name);
     }
     for (size_t i = 0; i < from->store_count; i++) {
