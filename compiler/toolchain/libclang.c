@@ -2,7 +2,7 @@
  * long, or too much memory, or ends libclang, happens there. The library parses it again afterwards
  * (front/import_c.c). Runs in the helper only.
  *
- * A job's source is a HeaderRequest, the arguments, each with its final zero, and the texts that
+ * A job's source is a RtcHeader, the arguments, each with its final zero, and the texts that
  * stand in for files: path with its zero, size as eight bytes, text with a zero. */
 #include "base/base.h"
 #include "target/target.h"
