@@ -82,7 +82,7 @@ static inline float huge_array(float x) {
     buffer[0] = x;
     return buffer[0];
 }
-#define FOUR(name) name##0[1024], name##1[1024], name##2[1024], name##3[1024]
+#define FOUR(name) name##0 [1024], name##1 [1024], name##2 [1024], name##3 [1024]
 static inline float huge_locals(float x) {
     float FOUR(a), FOUR(b), FOUR(c), FOUR(d);
     float last[1];
