@@ -482,6 +482,7 @@ ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics) {
             statistics->parts = step->launches[i].parts;
     for (uint32_t i = 0; i < step->image->part_count; i++) {
         const ls_step *part = step->parts[i];
+        if (!part->ready) continue; /* it does not run with these lengths */
         statistics->compile_ms += part->variants[part->chosen].compile_ms;
         statistics->from_cache =
             (i == 0 || statistics->from_cache) && part->variants[part->chosen].from_cache;

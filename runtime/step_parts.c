@@ -389,6 +389,13 @@ ls_status parts_prepare(ls_step *step, const char *call, bool planned) {
     step->together = false;
     for (uint32_t i = 0; i < image->part_count && status == LS_OK; i++) {
         ls_step *part = step->parts[i];
+        if (has_no_work(step, &image->parts[i])) {
+            part->ready = part->planned = false;
+            part->launch_count = 0;
+            part->known = KNOWN_SETTLED; /* no code for its lengths, until it has work */
+            part->known_mark = 0;
+            continue;
+        }
         status = bind_part(step, call, part, &image->parts[i], planned);
         if (status == LS_OK) status = step_prepare_part(part, call);
         step->together |= part->together;

@@ -399,10 +399,12 @@ static bool tune_parts(Tune *tune, JsonWriter *json, Failure *failure) {
         json_open(json, "parts", '[');
     }
     for (uint32_t i = 0; i < image->part_count; i++) {
+        ls_step *part = ls_step_part(tune->session.step, i);
+        ls_step_statistics statistics;
+        if (!check(tune, ls_step_stats(part, &statistics), failure)) return false;
+        if (statistics.launches == 0) continue; /* it does not run at these sizes */
         if (json) json_open(json, NULL, '{');
-        if (!tune_launch(tune, ls_step_part(tune->session.step, i), image->parts[i].image, json,
-                         failure))
-            return false;
+        if (!tune_launch(tune, part, image->parts[i].image, json, failure)) return false;
         if (json) json_close(json, '}');
     }
     if (json) json_close(json, ']');

@@ -5,7 +5,8 @@
  * prefetcher would see no stream. So a thread copies rows in order before their first phase, into
  * memory of its own in which 8 rows map to different sets, and widens narrow elements once for all
  * phases. Needs contiguous rows, and more than 512 of them: of fewer most rows of a part are
- * neighbours, which are read where they lie, and so are those of other layouts. */
+ * neighbours, which are read where they lie, and so are arrays of any strides
+ * (LS_LAYOUT_STRIDED). */
 #include <string.h>
 
 #include "base/base.h"

@@ -33,11 +33,14 @@ static void *open_library(Compiler *compiler) {
     return NULL;
 }
 
-/* The file that a function is from. */
+/* The file that a function is from, by a path that another process can take from any folder. */
 static const char *file_of_function(Compiler *compiler, const void *function) {
     Dl_info from;
-    const bool found = dladdr(function, &from) != 0 && from.dli_fname && *from.dli_fname;
-    return found ? arena_printf(&compiler->arena, "%s", from.dli_fname) : NULL;
+    if (dladdr(function, &from) == 0 || !from.dli_fname || !*from.dli_fname) return NULL;
+    char *real = realpath(from.dli_fname, NULL);
+    const char *path = arena_printf(&compiler->arena, "%s", real ? real : from.dli_fname);
+    free(real);
+    return path;
 }
 
 const char *clang_load(Compiler *compiler, ClangUnit *u) {

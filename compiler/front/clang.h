@@ -148,7 +148,7 @@ Range clang_place(Checker *c, ClangUnit *u, CXSourceLocation location);
 
 enum { C_DEPTH_MAX = 400, C_CALLS_MAX = 64, PROBLEMS_MAX = 16 };
 enum { C_ARRAY_BYTES_MAX = 4096 };    /* of a local array: each thread has its own */
-enum { C_LOCAL_BYTES_MAX = 1 << 16 }; /* of those whose elements are looked at */
+enum { C_LOCAL_BYTES_MAX = 1 << 16 }; /* of all locals of a function */
 
 /* What a name of the function's text becomes. */
 typedef struct Word {

@@ -349,12 +349,17 @@ static bool walk_subscript(Walk *w, CXCursor cursor) {
     return walk(w, parts[1]) && good;
 }
 
-static void keep_bytes(Walk *w, CXCursor variable, size_t bytes) {
-    if (bytes > C_ARRAY_BYTES_MAX || w->local_bytes + bytes > C_LOCAL_BYTES_MAX) return;
+/* Gives the local bytes whose being set is followed. */
+static bool keep_bytes(Walk *w, CXCursor variable, size_t bytes) {
+    if (w->local_bytes + bytes > C_LOCAL_BYTES_MAX)
+        return c_problem(w, variable,
+                         arena_printf(w->c->arena, "its locals have more than %d bytes together",
+                                      C_LOCAL_BYTES_MAX));
     CLocal *local = arena_alloc(w->c->arena, sizeof *local);
     *local = (CLocal){variable, w->local_bytes, bytes, w->locals};
     w->locals = local;
     w->local_bytes += bytes;
+    return true;
 }
 
 static bool walk_variable(Walk *w, CXCursor variable) {
@@ -381,7 +386,7 @@ static bool walk_variable(Walk *w, CXCursor variable) {
                          "its variable `%s` has %lld bytes, and each thread of a kernel "
                          "would have one: at most %d",
                          name, bytes, C_ARRAY_BYTES_MAX));
-    if (bytes && !table) keep_bytes(w, variable, (size_t)bytes);
+    if (bytes && !table && !keep_bytes(w, variable, (size_t)bytes)) return false;
     return can_hold(w, variable, type) && add_local(w, variable) && walk_children(w, variable, 0);
 }
 

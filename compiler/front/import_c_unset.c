@@ -285,9 +285,11 @@ static void visit_branches(Flow *f, CXCursor cursor) {
 static States *collect(Flow *f, CXCursor cursor) {
     States *stores = take_states(f);
     memset(stores->bytes, 0, f->w->local_bytes * sizeof *stores->bytes);
+    const bool ended = f->ended;
     f->collected = stores->bytes;
     visit_all(f, cursor, 0);
     f->collected = NULL;
+    f->ended = ended;
     return stores;
 }
 

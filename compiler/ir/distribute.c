@@ -233,29 +233,6 @@ static bool expand_for(Distribution *d, uint32_t group, uint32_t from) {
 
 /* ---- the parts ---- */
 
-static const char *free_name(const Function *f, const char *name) {
-    for (size_t i = 0; i < f->parameter_count; i++)
-        if (strcmp(f->parameters[i].name, name) == 0)
-            return free_name(f, arena_printf(f->arena, "%s_", name));
-    return name;
-}
-
-static uint32_t add_view(Function *g, Part *part, View view, const Parameter *row) {
-    for (uint32_t i = 0; i < g->parameter_count; i++)
-        if (part->views[i].array == view.array && part->views[i].fixed == view.fixed) return i;
-    Parameter own = *row;
-    own.name = free_name(g, own.name);
-    own.role = LS_IN;
-    own.has_default = false;
-    part->views = arena_grow(g->arena, part->views, g->parameter_count, &part->view_capacity,
-                             sizeof *part->views);
-    g->parameters =
-        arena_grow(g->arena, g->parameters, g->parameter_count, &g->parameter_capacity, sizeof own);
-    part->views[g->parameter_count] = view;
-    g->parameters[g->parameter_count] = own;
-    return (uint32_t)g->parameter_count++;
-}
-
 static void store(Function *g, uint32_t number, ValueId value, ValueId guard, Range range) {
     g->parameters[number].role = guard ? LS_INOUT : LS_OUT;
     for (ValueId v = 1; v < g->value_count; v++)
@@ -277,10 +254,10 @@ static Part make_part(const Distribution *d, uint32_t group) {
         if (!d->needed[group][v]) continue;
         const Expanded *e = find_expanded(d, v, group);
         if (e)
-            map[v] = ir_parameter(g, add_view(g, &part, e->view, &e->row));
+            map[v] = ir_parameter(g, sequence_add_view(&part, e->view, &e->row));
         else if (value->op == OP_PARAMETER)
-            map[v] = ir_parameter(g, add_view(g, &part, d->part->views[value->payload],
-                                              &f->parameters[value->payload]));
+            map[v] = ir_parameter(g, sequence_add_view(&part, d->part->views[value->payload],
+                                                       &f->parameters[value->payload]));
         else
             map[v] = ir_rebuild(g, f, v, args);
         ir_set_source(g, map[v], value->range, value->name);
@@ -288,17 +265,42 @@ static Part make_part(const Distribution *d, uint32_t group) {
     for (size_t i = 0; i < f->store_count; i++) {
         const Store *row = &f->stores[i];
         if (d->group[i] == group)
-            store(
-                g,
-                add_view(g, &part, d->part->views[row->parameter], &f->parameters[row->parameter]),
-                map[row->value], map[row->guard], row->range);
+            store(g,
+                  sequence_add_view(&part, d->part->views[row->parameter],
+                                    &f->parameters[row->parameter]),
+                  map[row->value], map[row->guard], row->range);
     }
     for (size_t i = 0; i < d->count; i++) {
         const Expanded *e = &d->expanded[i];
         if (e->from == group && !e->stored)
-            store(g, add_view(g, &part, e->view, &e->row), map[e->value], 0, e->row.range);
+            store(g, sequence_add_view(&part, e->view, &e->row), map[e->value], 0, e->row.range);
     }
     return part;
+}
+
+/* The name, with underscores behind it where the function has a parameter of that name. */
+static const char *free_name(const Function *f, const char *name) {
+    for (size_t i = 0; i < f->parameter_count; i++)
+        if (strcmp(f->parameters[i].name, name) == 0)
+            return free_name(f, arena_printf(f->arena, "%s_", name));
+    return name;
+}
+
+uint32_t sequence_add_view(Part *part, View view, const Parameter *row) {
+    Function *f = part->function;
+    for (uint32_t i = 0; i < f->parameter_count; i++)
+        if (part->views[i].array == view.array && part->views[i].fixed == view.fixed) return i;
+    Parameter own = *row;
+    own.name = free_name(f, own.name);
+    own.role = LS_IN;
+    own.has_default = false;
+    part->views = arena_grow(f->arena, part->views, f->parameter_count, &part->view_capacity,
+                             sizeof *part->views);
+    f->parameters =
+        arena_grow(f->arena, f->parameters, f->parameter_count, &f->parameter_capacity, sizeof own);
+    part->views[f->parameter_count] = view;
+    f->parameters[f->parameter_count] = own;
+    return (uint32_t)f->parameter_count++;
 }
 
 Iteration *sequence_iteration(const Sequence *s, const Part *part, uint32_t loop_count) {

@@ -368,6 +368,9 @@ bool sink_statements(Sequence *s, uint32_t loop);
 /* How many loops around the part do nothing else; and what one launch needs to run them. */
 uint32_t sequence_loops(const Sequence *s, size_t number);
 Iteration *sequence_iteration(const Sequence *s, const Part *part, uint32_t loop_count);
+/* The number of the part's parameter with this view of an array; if need be a new one like the row,
+ * of which nothing is stored yet. */
+uint32_t sequence_add_view(Part *part, View view, const Parameter *row);
 /* Loops like that one and those around it; gives 1 + the number of the innermost. */
 uint32_t sequence_copy_loops(Sequence *s, uint32_t loop, uint32_t count);
 /* whether the list's indices of these axes are in range; 0 when it lists none of them */

@@ -82,33 +82,14 @@ static bool views_agree(const Sinking *k) {
 
 /* ---- the part ---- */
 
-static const char *free_name(const Function *f, const char *name) {
-    for (size_t i = 0; i < f->parameter_count; i++)
-        if (strcmp(f->parameters[i].name, name) == 0)
-            return free_name(f, arena_printf(f->arena, "%s_", name));
-    return name;
-}
-
 static uint32_t add_view(Sinking *k, View view, const Parameter *row) {
-    Part *made = &k->made;
-    Function *f = made->function;
-    for (uint32_t i = 0; i < f->parameter_count; i++)
-        if (made->views[i].array == view.array && made->views[i].fixed == view.fixed) return i;
-    Parameter own = *row;
-    size_t capacity = k->known_capacity;
-    own.name = free_name(f, own.name);
-    own.role = LS_IN;
-    own.has_default = false;
-    k->known = arena_grow(f->arena, k->known, f->parameter_count, &capacity, sizeof *k->known);
-    k->known_capacity = capacity;
-    k->known[f->parameter_count] = (Known){0, 0};
-    made->views = arena_grow(f->arena, made->views, f->parameter_count, &made->view_capacity,
-                             sizeof *made->views);
-    f->parameters =
-        arena_grow(f->arena, f->parameters, f->parameter_count, &f->parameter_capacity, sizeof own);
-    made->views[f->parameter_count] = view;
-    f->parameters[f->parameter_count] = own;
-    return (uint32_t)f->parameter_count++;
+    const Function *f = k->made.function;
+    const size_t before = f->parameter_count;
+    const uint32_t number = sequence_add_view(&k->made, view, row);
+    if (number < before) return number;
+    k->known = arena_grow(f->arena, k->known, before, &k->known_capacity, sizeof *k->known);
+    k->known[before] = (Known){0, 0};
+    return number;
 }
 
 static ValueId both(Function *f, ValueId a, ValueId b) {
@@ -142,12 +123,15 @@ static void add_part(Sinking *k, const Part *part, ValueId condition) {
     uint32_t *number = arena_alloc(f->arena, (from->parameter_count + 1) * sizeof *number);
     for (size_t p = 0; p < from->parameter_count; p++)
         number[p] = add_view(k, part->views[p], &from->parameters[p]);
-    if (f->serial < from->serial) f->serial = from->serial;
     for (ValueId v = 1; v < from->value_count; v++) {
         const Value *value = &from->values[v];
         const ValueId args[3] = {map[value->arg[0]], map[value->arg[1]], map[value->arg[2]]};
-        map[v] = value->op == OP_PARAMETER ? read(k, number[value->payload])
-                                           : ir_rebuild(f, from, v, args);
+        if (value->op == OP_PARAMETER)
+            map[v] = read(k, number[value->payload]);
+        else if (value->op == OP_RUNNING) /* each part numbers its own from 1 */
+            map[v] = ir_running(f, (Type)value->type, value->axes);
+        else
+            map[v] = ir_rebuild(f, from, v, args);
         if (value->op != OP_PARAMETER) ir_set_source(f, map[v], value->range, value->name);
     }
     for (size_t i = 0; i < from->store_count; i++) {

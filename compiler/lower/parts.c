@@ -45,33 +45,15 @@ static AxisSet places_of(const Sequence *s, const Part *part) {
     return places;
 }
 
-static const char *free_name(const Lowering *l, const Function *f, const char *name) {
-    for (size_t i = 0; i < f->parameter_count; i++)
-        if (strcmp(f->parameters[i].name, name) == 0)
-            return free_name(l, f, arena_printf(l->arena, "%s_", name));
-    return name;
-}
-
 /* The number of the part's parameter for the array, or its slice; a new one if need be. */
 static uint32_t view_of(Lowering *l, uint32_t number, uint32_t array, AxisSet fixed) {
     Part *part = &l->sequence->parts[number];
-    Function *f = part->function;
-    for (uint32_t i = 0; i < f->parameter_count; i++)
-        if (part->views[i].array == array && part->views[i].fixed == fixed) return i;
     Parameter row = *array_row(l, array);
-    const bool whole = fixed == 0 && slice_axes(l, array, places_of(l->sequence, part)) != 0;
-    row.role = LS_IN;
-    row.has_default = false;
     row.axes &= ~fixed;
     row.declared &= ~fixed;
-    row.name = free_name(l, f, whole ? arena_printf(l->arena, "%s_whole", row.name) : row.name);
-    part->views = arena_grow(l->arena, part->views, f->parameter_count, &part->view_capacity,
-                             sizeof *part->views);
-    f->parameters = arena_grow(l->arena, f->parameters, f->parameter_count, &f->parameter_capacity,
-                               sizeof *f->parameters);
-    part->views[f->parameter_count] = (View){array, fixed};
-    f->parameters[f->parameter_count] = row;
-    return (uint32_t)f->parameter_count++;
+    if (!fixed && slice_axes(l, array, places_of(l->sequence, part)))
+        row.name = arena_printf(l->arena, "%s_whole", row.name);
+    return sequence_add_view(part, (View){array, fixed}, &row);
 }
 
 static void store_array(Lowering *l, uint32_t part, uint32_t array, ValueId value, Range range) {

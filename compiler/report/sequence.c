@@ -156,6 +156,25 @@ static void print_text(SequenceReport *r) {
     for (size_t i = 0; i < r->sequence->part_count; i++) put_part(r, i);
 }
 
+/* What stands in a part's kernels: its loops, its launches and what the loops were made into. */
+static const char *json_part(SequenceReport *r, size_t number) {
+    const Part *part = &r->sequence->parts[number];
+    Text made = text_open(&r->c->compiler.arena), out = r->out;
+    r->out = made;
+    text_puts(&r->out, "\"loops\": \"");
+    put_loops(r, part->loop);
+    text_printf(&r->out,
+                "\", \"launches\": %.0f, \"sunk\": %s, \"distributed\": ", r->times[number],
+                part->sunk ? "true" : "false");
+    if (part->distributed)
+        text_printf(&r->out, "\"%s\", ", part->distributed);
+    else
+        text_puts(&r->out, "null, ");
+    made = r->out;
+    r->out = out;
+    return made.data;
+}
+
 static void print_json(SequenceReport *r) {
     report_json_head(&r->sizes, &r->out);
     text_printf(&r->out,
@@ -166,15 +185,7 @@ static void print_json(SequenceReport *r) {
                 ir_math_names[r->sequence->step->math]);
     for (size_t i = 0, before = 0; i < r->sequence->part_count; i++) {
         Report *part = &r->parts[i];
-        Text more = text_open(&r->c->compiler.arena), out = r->out;
-        r->out = more;
-        put_loops(r, r->sequence->parts[i].loop);
-        more = r->out;
-        r->out = out;
-        report_json_kernels(part, before ? "," : "",
-                            arena_printf(&r->c->compiler.arena,
-                                         "\"loops\": \"%s\", \"launches\": %.0f, ", more.data,
-                                         r->times[i]));
+        report_json_kernels(part, before ? "," : "", json_part(r, i));
         text_puts(&r->out, part->out.data);
         before += part->kernel_count;
     }

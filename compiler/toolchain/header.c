@@ -6,16 +6,25 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void add(Text *text, const char *bytes, size_t size) {
     text_add(text, bytes, size);
     text_add(text, "", 1); /* a zero */
 }
 
+/* The folder that relative paths begin in: the helper is in the one that it was started in. */
+static void add_folder(Text *text) {
+    char *folder = getcwd(NULL, 0);
+    add(text, folder ? folder : "", folder ? strlen(folder) : 0);
+    free(folder);
+}
+
 static Text request(Arena *arena, const CHeader *header) {
     const RtcHeader counts = {(uint32_t)header->argument_count, (uint32_t)header->file_count};
     Text text = text_open(arena);
     text_add(&text, (const char *)&counts, sizeof counts);
+    add_folder(&text);
     for (size_t i = 0; i < header->argument_count; i++)
         add(&text, header->arguments[i], strlen(header->arguments[i]));
     for (size_t i = 0; i < header->file_count; i++) {

@@ -2,12 +2,15 @@
  * long, or too much memory, or ends libclang, happens there. The library parses it again afterwards
  * (front/import_c.c). Runs in the helper only.
  *
- * A job's source is a HeaderRequest, the arguments, each with its final zero, and the texts that
- * stand in for files: path with its zero, size as eight bytes, text with a zero. */
+ * A job's source is an RtcHeader, the folder that relative paths begin in ("": not known) and the
+ * arguments, each with its final zero, and the texts that stand in for files: path with its zero,
+ * size as eight bytes, text with a zero. */
 #include "base/base.h"
 #include "target/target.h"
 #include "toolchain/toolchain.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +62,7 @@ _Static_assert(sizeof(Libclang) <= RTC_SYMBOLS_MAX * sizeof(void *),
 /* ---- the request ---- */
 
 typedef struct Request {
-    const char **arguments;
+    const char *folder, **arguments;
     struct Unsaved *files;
     size_t argument_count, file_count;
     const char *next, *end;
@@ -97,7 +100,7 @@ static bool read_request(const RtcJob *job, Request *r) {
     r->file_count = counts.files;
     r->arguments = calloc(r->argument_count + 1, sizeof *r->arguments);
     r->files = calloc(r->file_count + 1, sizeof *r->files);
-    bool good = r->arguments && r->files;
+    bool good = r->arguments && r->files && (r->folder = take_string(r)) != NULL;
     for (size_t i = 0; good && i < r->argument_count; i++)
         good = (r->arguments[i] = take_string(r)) != NULL;
     for (size_t i = 0; good && i < r->file_count; i++) good = take_file(r, &r->files[i]);
@@ -159,11 +162,28 @@ static ls_status parse(const Libclang *clang, const RtcJob *job, Request *r, Rtc
     return rtc_fail(output, LS_OK, "%s", "");
 }
 
+/* In the folder of the process that asks; back in the helper's own afterwards. */
+static ls_status parse_in_folder(const Libclang *clang, const RtcJob *job, Request *r,
+                                 RtcOutput *output) {
+    if (!*r->folder) return parse(clang, job, r, output);
+    const int own = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (own < 0 || chdir(r->folder) != 0) {
+        const int error = errno;
+        if (own >= 0) close(own);
+        return rtc_fail(output, LS_ERROR_FILE, "the folder %s cannot be entered: %s", r->folder,
+                        strerror(error));
+    }
+    const ls_status status = parse(clang, job, r, output);
+    const bool back = fchdir(own) == 0;
+    close(own);
+    return back ? status : rtc_fail(output, LS_ERROR_FILE, "the helper lost its folder");
+}
+
 static ls_status run(const void *table, const RtcJob *job, RtcOutput *output) {
     Request request;
     ls_status status =
         read_request(job, &request)
-            ? parse(table, job, &request, output)
+            ? parse_in_folder(table, job, &request, output)
             : rtc_fail(output, LS_ERROR_INTERNAL, "the request to libclang is incomplete");
     free(request.arguments);
     free(request.files);

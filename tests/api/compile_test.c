@@ -281,6 +281,40 @@ static void graphs_keep_their_temporaries(void **state) {
     free(x);
 }
 
+static ls_status compile_c(const char *header, ls_compilation **compilation) {
+    static const char text[] =
+        "import c \"own.h\"\nstep main(x: f32, out y: f32) {\n    y = own(x)\n}\n";
+    const ls_source sources[] = {{"own.h", header, strlen(header)}};
+    const ls_compile_options options = {.sources = sources, .source_count = 1};
+    return ls_compile_text("main.step", text, sizeof text - 1, &options, compilation);
+}
+
+/* The process that tries headers first looks for them where this one is by then: a file that is no
+ * regular one is refused there alone. */
+static void headers_in_another_folder(void **state) {
+    (void)state;
+    char folder[] = "/tmp/lockstep-headers-XXXXXX", before[4096];
+    ls_compilation *compilation;
+    assert_non_null(getcwd(before, sizeof before));
+    if (compile_c("static inline float own(float x) { return x; }\n", &compilation) != LS_OK) {
+        assert_non_null(strstr(ls_compilation_message(compilation), "needs libclang"));
+        ls_compilation_destroy(compilation);
+        skip();
+    }
+    ls_compilation_destroy(compilation);
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(symlink("/dev/null", "null.h"), 0);
+    const ls_status status = compile_c(
+        "#include \"null.h\"\nstatic inline float own(float x) { return x; }\n", &compilation);
+    unlink("null.h");
+    assert_int_equal(chdir(before), 0);
+    rmdir(folder);
+    assert_int_equal(status, LS_ERROR_PROGRAM);
+    assert_non_null(strstr(ls_compilation_message(compilation), "null.h, which is no file"));
+    ls_compilation_destroy(compilation);
+}
+
 static void imports_from_memory(void **state) {
     (void)state;
     static const char text[] = "import \"parts/scale\"\nimport \"shelf\" as s\n"
@@ -451,6 +485,7 @@ int main(void) {
         cmocka_unit_test(refusals),
         cmocka_unit_test(a_compiler_that_fails),
         cmocka_unit_test(imports_from_memory),
+        cmocka_unit_test(headers_in_another_folder),
         cmocka_unit_test(graphs_keep_their_temporaries),
         cmocka_unit_test(a_check_finds_what_cannot_be_built),
         cmocka_unit_test(memory_runs_out),

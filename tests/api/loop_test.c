@@ -27,6 +27,14 @@ static const char source[] =
     "        s = s * 0.5 + x * scale\n"
     "        y = sum[h](s)\n"
     "    }\n"
+    "}\n"
+    "step nest[t, u, b](x: f32[t, u, b], inout s: f32[b]) {\n"
+    "    for t {\n"
+    "        s = s * 2 + 1\n"
+    "        for u {\n"
+    "            s = s + x\n"
+    "        }\n"
+    "    }\n"
     "}\n";
 
 typedef struct Loops {
@@ -279,9 +287,48 @@ static void tunings(void **state) {
     assert_int_equal(system(command), 0);
 }
 
+static void run_nest(Loops *l, int64_t u, float expected) {
+    static _Alignas(16) float x[2 * 3 * 4], s[4];
+    ls_step_statistics statistics;
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = 1;
+    for (size_t i = 0; i < 4; i++) s[i] = 0;
+    bind(l, "x", x, 3, (int64_t[]){2, u, 4});
+    bind(l, "s", s, 1, (int64_t[]){4});
+    EXPECT_OK(l->context, ls_step_launch(l->step));
+    EXPECT_OK(l->context, ls_step_stats(l->step, &statistics));
+    assert_int_equal(statistics.launches, 1);
+    for (size_t i = 0; i < 4; i++) assert_true(s[i] == expected);
+}
+
+/* The part that runs where the inner loop is empty is compiled once it does, and runs then, with
+ * other lengths in between, too. */
+static void empty_inner_loop(void **state) {
+    (void)state;
+    ls_step_statistics part;
+    setenv("LOCKSTEP_CACHE", "off", 1);
+    Loops l = open_loops();
+    ls_step_destroy(l.step);
+    EXPECT_OK(l.context, ls_step_create(l.program, "nest", &l.step));
+    assert_int_equal(ls_step_image(l.step)->part_count, 2);
+    run_nest(&l, 3, 12);
+    EXPECT_OK(l.context, ls_step_stats(ls_step_part(l.step, 1), &part));
+    assert_int_equal(part.launches, 0);
+    assert_true(part.compile_ms == 0);
+    run_nest(&l, 0, 3);
+    EXPECT_OK(l.context, ls_step_stats(ls_step_part(l.step, 1), &part));
+    assert_int_equal(part.launches, 1);
+    assert_true(part.compile_ms > 0);
+    run_nest(&l, 1, 6);
+    EXPECT_OK(l.context, ls_step_stats(ls_step_part(l.step, 1), &part));
+    assert_int_equal(part.launches, 0);
+    run_nest(&l, 0, 3);
+    close_loops(&l);
+    unsetenv("LOCKSTEP_CACHE");
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(lengths), cmocka_unit_test(graphs),
-                                       cmocka_unit_test(other_arrays), cmocka_unit_test(profiles),
-                                       cmocka_unit_test(tunings)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lengths),  cmocka_unit_test(graphs),  cmocka_unit_test(other_arrays),
+        cmocka_unit_test(profiles), cmocka_unit_test(tunings), cmocka_unit_test(empty_inner_loop)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -647,6 +647,12 @@ bool run_loaded(Runner *runner, const Program *program, const Directives *direct
             return false;
         }
         runner->oracle = (Oracle){.sequence = compilation_sequence(compilation, s)};
+        if (runner->oracle.sequence && (runner->oracle.sequence->part_count > PARTS ||
+                                        runner->oracle.sequence->source->part_count > PARTS)) {
+            printf("  %s has more than %d parts\n", ls_compilation_step_name(compilation, s),
+                   PARTS);
+            return false;
+        }
         for (size_t i = 0; runner->oracle.sequence && i < runner->oracle.sequence->part_count;
              i++) {
             runner->oracle.parts[i] = compilation_part(compilation, s, i, STAGE_DERIVED);

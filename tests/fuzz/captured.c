@@ -177,9 +177,13 @@ int main(int count, char **arguments) {
                                            "/tests/exec/programs/*.step"};
     const long print = count == 3 && strcmp(arguments[1], "--print") == 0 ? atol(arguments[2]) : -1;
     const bool counted = count == 3 && strcmp(arguments[1], "--rounds") == 0;
-    const unsigned rounds = counted      ? (unsigned)atoi(arguments[2])
-                            : print >= 0 ? ROUNDS
-                                         : SUITE_ROUNDS;
+    char *end = NULL;
+    const long wanted = counted ? strtol(arguments[2], &end, 10) : 0;
+    if (count != 1 && !(counted && !*end && wanted >= 1 && wanted <= ROUNDS) && print < 0) {
+        fprintf(stderr, "usage: captured [--rounds 1 to %d | --print NUMBER]\n", ROUNDS);
+        return 2;
+    }
+    const unsigned rounds = counted ? (unsigned)wanted : print >= 0 ? ROUNDS : SUITE_ROUNDS;
     glob_t all, programs;
     char pattern[600];
     setenv("LOCKSTEP_CACHE", "off", 1);

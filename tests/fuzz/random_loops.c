@@ -25,16 +25,27 @@ static const char *const plain[] = {
     "loss = loss * 0.5 + sum(s) / f32(1 + size(b))",
     "loss += mean(q)",
     "most = max(most, count(s > 1))",
+    "s = scan[h](0.0, r, r * 0.5 + s)",
 };
 static const char *const outer[] = {
-    "z = q + sum[h](s)",  "q = q * 0.5 + z[t - 1, b]",      "s = s - g * 0.5",
-    "z = g - f32(n)",     "when n > 2 { q = q * 0.5 + g }", "last = mean[b](q)",
+    "z = q + sum[h](s)",
+    "q = q * 0.5 + z[t - 1, b]",
+    "s = s - g * 0.5",
+    "z = g - f32(n)",
+    "when n > 2 { q = q * 0.5 + g }",
+    "last = mean[b](q)",
     "q = q + last * 0.5",
+    "s = s * 0.5 + scan[h](0.0, r, r * 0.25 + g)",
 };
 static const char *const inner[] = {
-    "s = s * 0.5 + x", "q = q * 0.5 + sum[h](x)",         "y = q + y[t, u - 1, b]",
-    "s += q * 0.125",  "when n > 2 { s = s * 0.25 + x }", "y = y * 0.5 + g",
+    "s = s * 0.5 + x",
+    "q = q * 0.5 + sum[h](x)",
+    "y = q + y[t, u - 1, b]",
+    "s += q * 0.125",
+    "when n > 2 { s = s * 0.25 + x }",
+    "y = y * 0.5 + g",
     "n += 2",
+    "s = s * 0.5 + scan[h](1.0, r, r * 0.5 + x)",
 };
 
 static void write_lines(uint64_t *state, FILE *out, const char *indent, Pool own, unsigned most) {
@@ -50,7 +61,7 @@ static void write_sets(uint64_t *state, FILE *out) {
     static const unsigned lengths[] = {0, 1, 2, 3, 3, 5, 17, 40};
     fputs("# sizes:", out);
     for (unsigned i = 0; i < 3; i++)
-        fprintf(out, "%s t=%u u=%u b=%u h=%u", i ? ";" : "", 1 + (unsigned)(random_bits(state) % 4),
+        fprintf(out, "%s t=%u u=%u b=%u h=%u", i ? ";" : "", (unsigned)(random_bits(state) % 5),
                 (unsigned)(random_bits(state) % 4), lengths[random_bits(state) % 8],
                 lengths[random_bits(state) % 6]);
     fputs("\n# fill: normal\n", out);

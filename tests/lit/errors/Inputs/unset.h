@@ -19,6 +19,41 @@ static inline float added(float x) { float t[2]; t[1] += x; return t[1]; }
 static inline float moved(float x) { bits b; float y; memcpy(&y, &b.f, 4); b.f = x; return y; }
 static inline float whole(float x) { pair p, q; q = p; p.a = x; return q.a; }
 
+static inline float behind(float x) {
+    float t[3];
+    t[0] = x;
+    for (int i = 0; i < 4; i++) {
+        if (x > i) break;
+        x *= 2;
+    }
+    return t[1];
+}
+static inline float around(float x) {
+    float t[2];
+    while (x < 4) {
+        if (x < 0) return x;
+        x *= 2;
+    }
+    return t[0] + x;
+}
+static inline float within(float x) {
+    float t[2], s = 0;
+    for (int i = 0; i < 4; i++) {
+        s += t[1];
+        if (s > x) continue;
+        x *= 2;
+    }
+    return s;
+}
+static inline float cases(float x, int k) {
+    float t[2];
+    switch (k) {
+    case 0: x += t[0]; break;
+    default: return x;
+    }
+    return x;
+}
+
 static inline float filled(float x) {
     float t[4];
     for (int i = 0; i < 4; i++) t[i] = x + i;

@@ -82,4 +82,16 @@ static inline float huge_array(float x) {
     buffer[0] = x;
     return buffer[0];
 }
+#define FOUR(name) name##0 [1024], name##1 [1024], name##2 [1024], name##3 [1024]
+static inline float huge_locals(float x) {
+    float FOUR(a), FOUR(b), FOUR(c), FOUR(d);
+    float last[1];
+    last[0] = x;
+    return last[0];
+}
+static inline float large_locals(float x) {
+    float FOUR(a), FOUR(b), FOUR(c), FOUR(d);
+    d3[0] = x;
+    return d3[0];
+}
 #endif
