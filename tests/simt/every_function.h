@@ -68,9 +68,10 @@
 #define STOCHASTIC(S)                              \
     SLOT(S, ls_round_stochastic_##S(x_f32, y_u32)) \
     SLOT(S, ls_round_stochastic_##S(x_f32, ~y_u32))
-#define FIXED(T)                                            \
-    SLOT(i64, ls_fixed_shift_##T(ls_abs_##T(x_##T), y_i64)) \
-    SLOT(i64, ls_to_fixed_##T(x_##T, count))                \
+/* What becomes fixed fits, as of the shift for some of its size it does. */
+#define FIXED(T)                                                                         \
+    SLOT(i64, ls_fixed_shift_##T(ls_abs_##T(x_##T), y_i64))                              \
+    SLOT(i64, ls_to_fixed_##T(x_##T, ls_fixed_shift_##T(ls_abs_##T(x_##T), (i64)count))) \
     SLOT(T, ls_from_fixed_##T(x_i64, count))
 
 /* Room for the results, and the bytes of `in`: two of each type, 8 apart, and a count. */
