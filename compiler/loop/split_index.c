@@ -399,6 +399,8 @@ static ValueId constant_of(const Nest *nest, const NestNode *body, ValueId id) {
     return id;
 }
 
+/* The trees stand in the list itself and move to right ahead of the loop, so no other loop may push
+ * to them before. */
 static bool find_trimmed(Splitting *s, NestNode **head, NestNode *late, Trimmed *t) {
     const Nest *nest = s->nest;
     const SymbolId loop = s->loop->name;
@@ -413,7 +415,8 @@ static bool find_trimmed(Splitting *s, NestNode **head, NestNode *late, Trimmed 
         const Index end = index_replace(nest->arena, node->at[0], loop, s->loop->extent);
         node->value = constant_of(nest, late, node->value);
         t->combine[t->count] = find_combine(*head, node->array);
-        if (!own || !index_equal(end, own->extent) || !t->combine[t->count] ||
+        if (!own || nest_pushes_ahead(own->next, s->loop, own->name) ||
+            !index_equal(end, own->extent) || !t->combine[t->count] ||
             !is_identity(nest, own, node, &t->asks))
             return false;
         t->push[t->count++] = node;
