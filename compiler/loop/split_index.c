@@ -511,7 +511,7 @@ static NestNode **put_parts(Splitting *s, NestNode **head, const Question *q, Ne
         bounded_count(s, q, &end, both ? 1 : multiple, bodies[1] != NULL, trims ? 1 : 0);
     const SymbolId own = make_loop_name(nest, nest->symbols[loop->name].name);
     const Index at = make_add(nest, cut, make_symbol(nest, own));
-    NestNode *late = bodies[1] ? bodies[1] : nest_clone(nest, loop->body);
+    NestNode *late = bodies[1] ? bodies[1] : loop->body; /* bodies[0] has names of its own */
     Index stop = loop->extent;
     if (bodies[1]) move_prefetches(head, loop, late, cut, &end);
     if (trims) {
