@@ -213,20 +213,6 @@ static void print_leaf(NestPrinter *p, const NestNode *tree, const NestNode *pus
     text_printf(p->out, "%s[%s] = %s;\n", name, leaf, value);
 }
 
-/* Whether a node of the body ahead of that push pushes to its tree, too: the leaves are those of
- * several loops. */
-static bool is_pushed_before(const NestNode *body, const NestNode *push, bool *found) {
-    for (const NestNode *node = body; node && !*found; node = node->next) {
-        if (node == push)
-            *found = true;
-        else if ((node->kind == NEST_PUSH && node->array == push->array) ||
-                 is_pushed_before(node->body, push, found) ||
-                 is_pushed_before(node->other, push, found))
-            return true;
-    }
-    return false;
-}
-
 /* Behind the loop over several trees: what each comes to, side by side. */
 void print_pushed(NestPrinter *p, const NestNode *loop, const NestNode *body) {
     for (const NestNode *node = body; node; node = node->next) {
@@ -241,8 +227,7 @@ void print_pushed(NestPrinter *p, const NestNode *loop, const NestNode *body) {
                         print_bracketed(p, print_index(p, node->at[1])), name);
             continue;
         }
-        bool found = false;
-        if (!p->by_vectors[tree->name] && !is_pushed_before(loop->body, node, &found))
+        if (!p->by_vectors[tree->name] && !nest_pushes_ahead(loop->body, node, node->array))
             text_printf(p->out, "ls_rows_%s(%s, %s, %s, %s);\n", kind, name,
                         print_index(p, loop->extent), print_index(p, tree->extent),
                         p->pitch[tree->name]);
@@ -257,8 +242,7 @@ void print_padding(NestPrinter *p, const NestNode *loop, const NestNode *body) {
         print_padding(p, loop, node->body);
         if (!tree || tree->kind != NEST_TREE || !tree->at_count) continue;
         if (!index_uses(node->at[0], loop->name) || p->by_vectors[tree->name]) continue;
-        bool found = false;
-        if (is_pushed_before(loop->body, node, &found)) continue;
+        if (nest_pushes_ahead(loop->body, node, node->array)) continue;
         const char *kind = kind_text(p, tree, tree->type), *padded = p->pitch[tree->name];
         const char *row = print_bracketed(p, print_index(p, node->at[0]));
         text_printf(p->out, "ls_pad_%s(%s + %s * %s, %s, %s);\n", kind, print_symbol(p, tree->name),

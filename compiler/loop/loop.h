@@ -433,6 +433,8 @@ bool nest_is_long(const NestNode *body); /* too many nodes for copies: no main a
  */
 bool nest_stores_to(const NestNode *body, SymbolId array);
 bool nest_reads(const NestNode *body, SymbolId array);
+/* Whether the body pushes to the tree ahead of the node `end`. */
+bool nest_pushes_ahead(const NestNode *body, const NestNode *end, SymbolId tree);
 bool nest_is_of_sizes(const Nest *nest, Index index); /* known at the launch */
 /* The loop has at most 1024 iterations: by a number, or as nest_strip binds it. */
 bool nest_is_tile_long(const Nest *nest, const NestNode *loop);

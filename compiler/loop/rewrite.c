@@ -210,6 +210,23 @@ bool nest_is_long(const NestNode *body) {
     return count_nodes(body) > NODES_MAX;
 }
 
+static bool pushes_ahead(const NestNode *body, const NestNode *end, SymbolId tree, bool *ended) {
+    for (const NestNode *node = body; node && !*ended; node = node->next) {
+        *ended = node == end;
+        if (*ended) return false;
+        if ((node->kind == NEST_PUSH && node->array == tree) ||
+            pushes_ahead(node->body, end, tree, ended) ||
+            pushes_ahead(node->other, end, tree, ended))
+            return true;
+    }
+    return false;
+}
+
+bool nest_pushes_ahead(const NestNode *body, const NestNode *end, SymbolId tree) {
+    bool ended = false;
+    return pushes_ahead(body, end, tree, &ended);
+}
+
 bool nest_is_of_sizes(const Nest *nest, Index index) {
     for (size_t t = 0; t < index.count; t++)
         for (uint32_t k = 0; k < index.terms[t].count; k++) {

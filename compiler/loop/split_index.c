@@ -399,6 +399,8 @@ static ValueId constant_of(const Nest *nest, const NestNode *body, ValueId id) {
     return id;
 }
 
+/* The trees stand in the list itself and move to right ahead of the loop, so no other loop may push
+ * to them before. */
 static bool find_trimmed(Splitting *s, NestNode **head, NestNode *late, Trimmed *t) {
     const Nest *nest = s->nest;
     const SymbolId loop = s->loop->name;
@@ -413,7 +415,8 @@ static bool find_trimmed(Splitting *s, NestNode **head, NestNode *late, Trimmed 
         const Index end = index_replace(nest->arena, node->at[0], loop, s->loop->extent);
         node->value = constant_of(nest, late, node->value);
         t->combine[t->count] = find_combine(*head, node->array);
-        if (!own || !index_equal(end, own->extent) || !t->combine[t->count] ||
+        if (!own || nest_pushes_ahead(own->next, s->loop, own->name) ||
+            !index_equal(end, own->extent) || !t->combine[t->count] ||
             !is_identity(nest, own, node, &t->asks))
             return false;
         t->push[t->count++] = node;
@@ -421,19 +424,22 @@ static bool find_trimmed(Splitting *s, NestNode **head, NestNode *late, Trimmed 
     return t->count > 0;
 }
 
-/* The combine's value is that of the leaves that came, and the others' zero. */
-static void add_zero(Nest *nest, const NestNode *tree, NestNode *combine, ValueId zero) {
+/* The combine's value is that of the leaves that came and, if any were left out, their zero. */
+static void add_zero(Nest *nest, const NestNode *tree, NestNode *combine, ValueId zero,
+                     ValueId leaves_out) {
+    Function *f = nest->values;
+    const uint64_t identity = nest_identity(tree->op, tree->type);
     const NestSymbol *symbol = &nest->symbols[combine->name];
     const SymbolId some = nest_symbol(nest, symbol->name, NAMED_VALUE, symbol->type);
+    const ValueId added =
+        ir_op(f, OP_SELECT, leaves_out, zero, ir_constant(f, tree->type, identity));
     NestNode *let = arena_alloc(nest->arena, sizeof *let);
     *let = (NestNode){.kind = NEST_LET,
                       .name = combine->name,
-                      .value = ir_op(nest->values, OP_ADD, nest_name(nest, some), zero, 0),
+                      .value = ir_op(f, OP_ADD, nest_name(nest, some), added, 0),
                       .range = combine->range,
                       .next = combine->next};
-    if (nest->values->values[zero].op == OP_CONST &&
-        nest->values->values[zero].payload == nest_identity(tree->op, tree->type))
-        return;
+    if (f->values[zero].op == OP_CONST && f->values[zero].payload == identity) return;
     combine->name = some;
     combine->next = let;
 }
@@ -451,24 +457,20 @@ static Index trim(Splitting *s, NestNode **head, Trimmed *t, Index cut, NestNode
         const ValueId is = ir_op(f, OP_EQ, t->push[i]->value, zero, 0);
         all = all ? ir_op(f, OP_AND, all, is, 0) : is;
     }
+    const ValueId whole = nest_index_value(nest, s->loop->extent);
+    ValueId leaves_out = ir_op(f, OP_LT, nest_index_value(nest, cut), whole, 0);
     if (all) {
         all = nest_name(nest, make_let(nest, end, "nothing", TYPE_BOOL, all));
-        const ValueId whole = nest_index_value(nest, s->loop->extent);
+        leaves_out = ir_op(f, OP_AND, all, leaves_out, 0);
         stop = make_let_index(nest, end, "stop",
                               ir_op(f, OP_SELECT, all, nest_index_value(nest, cut), whole));
     }
     for (size_t i = 0; i < t->count; i++) {
         NestNode **place = nest_find(head, t->push[i]->array), *tree = *place;
-        ValueId zero = t->push[i]->value;
         *place = tree->next;
         tree->extent = index_replace(nest->arena, t->push[i]->at[0], s->loop->name, stop);
         nest_add(nest, end, *tree);
-        if (!is_float_sum(tree)) continue;
-        if (all) {
-            const ValueId none = ir_constant(f, tree->type, nest_identity(tree->op, tree->type));
-            zero = ir_op(f, OP_SELECT, all, zero, none);
-        }
-        add_zero(nest, tree, t->combine[i], zero);
+        if (is_float_sum(tree)) add_zero(nest, tree, t->combine[i], t->push[i]->value, leaves_out);
     }
     return stop;
 }
@@ -509,7 +511,7 @@ static NestNode **put_parts(Splitting *s, NestNode **head, const Question *q, Ne
         bounded_count(s, q, &end, both ? 1 : multiple, bodies[1] != NULL, trims ? 1 : 0);
     const SymbolId own = make_loop_name(nest, nest->symbols[loop->name].name);
     const Index at = make_add(nest, cut, make_symbol(nest, own));
-    NestNode *late = bodies[1] ? bodies[1] : nest_clone(nest, loop->body);
+    NestNode *late = bodies[1] ? bodies[1] : loop->body; /* bodies[0] has names of its own */
     Index stop = loop->extent;
     if (bodies[1]) move_prefetches(head, loop, late, cut, &end);
     if (trims) {

@@ -12,13 +12,11 @@
 
 enum { COLUMNS_MAX = 8, TREES_MAX = 8 /* tiles of leaves that stay in the first cache */ };
 
-static bool is_straight(const ColumnTile *b, const ColumnPass *p) {
+/* Whether an element's nodes may stand there once for each column. */
+static bool may_repeat(const ColumnTile *b, const ColumnPass *p) {
     for (const NestNode *node = p->column_nodes; node; node = node->next)
-        if (node->kind == NEST_ADD ||
-            (node->kind == NEST_STORE && nest_reads(b->row_nodes, node->array)))
-            return false;
-    return column_is_repeatable(p) && !column_draws(b, p->column_nodes) &&
-           !column_draws(b, b->row_nodes);
+        if (node->kind == NEST_STORE && nest_reads(b->row_nodes, node->array)) return false;
+    return column_is_repeatable(p) && column_is_short(p);
 }
 
 /* The nodes of column `c` of a row, each tree's pushes to one of its own. */
@@ -47,7 +45,7 @@ bool column_by_rows(ColumnTile *b, ColumnPass *p, NestNode ***end) {
     if (!column_is_plain(b) || !b->tree_count || !index_is_number(b->width, &columns)) return false;
     if (columns < 1 || columns > COLUMNS_MAX || columns * (int64_t)b->tree_count > TREES_MAX)
         return false;
-    if (!is_straight(b, p)) return false;
+    if (!may_repeat(b, p)) return false;
     SymbolId *trees = arena_alloc(b->arena, (size_t)columns * b->tree_count * sizeof *trees);
     const SymbolId r = make_loop_name(nest, "r");
     NestNode *body = NULL, **inside = &body;
