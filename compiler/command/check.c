@@ -78,14 +78,16 @@ static int check_text(const Invocation *invocation, const char *path) {
     ls_compilation *compilation;
     const int status = source_check(invocation, path, &compilation);
     if (status != STATUS_DONE) return status;
-    size_t count = ls_compilation_step_count(compilation);
+    const size_t own = ls_compilation_own_step_count(compilation),
+                 imported = ls_compilation_step_count(compilation) - own;
     printf("%s: ok", path);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < own; i++)
         printf("%s%s",
-               i            ? ", "
-               : count == 1 ? ", step "
-                            : ", steps ",
+               i          ? ", "
+               : own == 1 ? ", step "
+                          : ", steps ",
                ls_compilation_step_name(compilation, i));
+    if (imported) printf("%s %zu imported", own ? ";" : ",", imported);
     printf("\n");
     ls_compilation_destroy(compilation);
     return STATUS_DONE;
