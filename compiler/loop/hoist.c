@@ -59,17 +59,6 @@ static bool node_has(const Nest *nest, const bool *symbols, const NestNode *node
            value_has(nest, symbols, node->pad);
 }
 
-static bool draws_or_calls(const Nest *nest, ValueId id) {
-    const Value *v = &nest->values->values[id];
-    if (!id || v->op == VALUE_NAME || v->op == VALUE_INDEX) return false;
-    if (v->op == OP_CALL || v->op == OP_RANDOM_BITS || v->op == OP_RANDOM_UNIFORM ||
-        v->op == OP_RANDOM_NORMAL)
-        return true;
-    for (int i = 0; i < op_info[v->op].arity; i++)
-        if (draws_or_calls(nest, v->arg[i])) return true;
-    return false;
-}
-
 /* Whether it may be computed where the loop has no iteration. */
 static bool is_cheap(const Nest *nest, ValueId id) {
     const Value *v = &nest->values->values[id];
@@ -84,8 +73,8 @@ static bool is_cheap(const Nest *nest, ValueId id) {
 static bool can_move(const Hoist *h, const NestNode *node) {
     if (node->kind == NEST_LOAD && (h->barrier || h->written[node->array])) return false;
     if (node->kind != NEST_LET && node->kind != NEST_LOAD) return false;
-    return !node_has(h->nest, h->bound, node) && !draws_or_calls(h->nest, node->value) &&
-           !draws_or_calls(h->nest, node->pad);
+    return !node_has(h->nest, h->bound, node) && !nest_value_draws(h->nest, node->value) &&
+           !nest_value_draws(h->nest, node->pad);
 }
 
 /* ---- moving ---- */

@@ -433,6 +433,10 @@ bool nest_is_long(const NestNode *body); /* too many nodes for copies: no main a
  */
 bool nest_stores_to(const NestNode *body, SymbolId array);
 bool nest_reads(const NestNode *body, SymbolId array);
+/* Whether the value has draws of random numbers, or calls. */
+bool nest_value_draws(const Nest *nest, ValueId value);
+/* Whether the value may be another one in each iteration of the loop, whose body is straight. */
+bool nest_value_varies(const Nest *nest, const NestNode *loop, ValueId value);
 /* Whether the body pushes to the tree ahead of the node `end`. */
 bool nest_pushes_ahead(const NestNode *body, const NestNode *end, SymbolId tree);
 bool nest_is_of_sizes(const Nest *nest, Index index); /* known at the launch */

@@ -20,13 +20,6 @@ typedef struct Peeling {
     size_t count;
 } Peeling;
 
-static bool varies(const Peeling *p, ValueId value) {
-    if (nest_value_uses(p->nest, value, p->loop->name)) return true;
-    for (const NestNode *node = p->loop->body; node; node = node->next)
-        if (node->name && nest_value_uses(p->nest, value, node->name)) return true;
-    return false;
-}
-
 static Index name_of(const Peeling *p, const Value *v) {
     return v->op == VALUE_NAME ? index_symbol(p->nest->arena, (SymbolId)v->payload)
                                : *nest_index_of(p->nest, v);
@@ -43,13 +36,14 @@ static bool find_iteration(const Peeling *p, const Value *v, Index *iteration) {
         const Value *index = &values[v->arg[i]], *other = &values[v->arg[1 - i]];
         if (index->op != VALUE_INDEX && index->op != VALUE_NAME) continue;
         if (other->op != VALUE_INDEX && other->op != VALUE_NAME) continue;
-        if (index->type != TYPE_I64 || other->type != TYPE_I64 || varies(p, v->arg[1 - i]))
+        if (index->type != TYPE_I64 || other->type != TYPE_I64 ||
+            nest_value_varies(p->nest, p->loop, v->arg[1 - i]))
             continue;
         const Index own = name_of(p, index);
         if (!index_is_number(index_coefficient(arena, own, p->loop->name), &step) || step != 1)
             continue;
         const Index first = index_replace(arena, own, p->loop->name, (Index){NULL, 0});
-        if (varies(p, nest_index_value(p->nest, first))) continue;
+        if (nest_value_varies(p->nest, p->loop, nest_index_value(p->nest, first))) continue;
         *iteration = index_subtract(arena, name_of(p, other), first);
         return true;
     }

@@ -222,6 +222,24 @@ static bool pushes_ahead(const NestNode *body, const NestNode *end, SymbolId tre
     return false;
 }
 
+bool nest_value_draws(const Nest *nest, ValueId value) {
+    const Value *v = &nest->values->values[value];
+    if (!value || v->op == VALUE_NAME || v->op == VALUE_INDEX) return false;
+    if (v->op == OP_CALL || v->op == OP_RANDOM_BITS || v->op == OP_RANDOM_UNIFORM ||
+        v->op == OP_RANDOM_NORMAL)
+        return true;
+    for (int i = 0; i < op_info[v->op].arity; i++)
+        if (nest_value_draws(nest, v->arg[i])) return true;
+    return false;
+}
+
+bool nest_value_varies(const Nest *nest, const NestNode *loop, ValueId value) {
+    if (nest_value_uses(nest, value, loop->name)) return true;
+    for (const NestNode *node = loop->body; node; node = node->next)
+        if (node->name && nest_value_uses(nest, value, node->name)) return true;
+    return false;
+}
+
 bool nest_pushes_ahead(const NestNode *body, const NestNode *end, SymbolId tree) {
     bool ended = false;
     return pushes_ahead(body, end, tree, &ended);

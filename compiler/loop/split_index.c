@@ -65,13 +65,6 @@ static ValueId expand(Splitting *s, ValueId id) {
     return same ? id : ir_make(f, &v, args);
 }
 
-static bool varies(const Splitting *s, ValueId value) {
-    if (nest_value_uses(s->nest, value, s->loop->name)) return true;
-    for (const NestNode *node = s->loop->body; node; node = node->next)
-        if (node->name && nest_value_uses(s->nest, value, node->name)) return true;
-    return false;
-}
-
 /* The sum or difference of indices and small constants that the value is, of which no number that
  * the program computes is part. */
 static bool to_index(const Splitting *s, ValueId id, Index *index) {
@@ -107,12 +100,14 @@ static bool find_question(Splitting *s, ValueId id, Question *q) {
         const bool less = (v.op == OP_LE || v.op == OP_LT) == (i == 0); /* own below the bound */
         const bool equal = v.op == OP_LE || v.op == OP_GE;
         Index index;
-        if (s->budget <= 0 || varies(s, bound) || !to_index(s, own, &index)) continue;
+        if (s->budget <= 0 || nest_value_varies(s->nest, s->loop, bound) ||
+            !to_index(s, own, &index))
+            continue;
         *q = (Question){.id = id, .bound = bound};
         const Index step = index_coefficient(nest->arena, index, s->loop->name);
         if (!index_is_number(step, &q->step) || (q->step != 1 && q->step != -1)) continue;
         q->first = index_replace(nest->arena, index, s->loop->name, (Index){NULL, 0});
-        if (varies(s, nest_index_value(nest, q->first))) continue;
+        if (nest_value_varies(s->nest, s->loop, nest_index_value(nest, q->first))) continue;
         q->early = less == (q->step == 1);
         q->more = q->early == equal;
         return true;
@@ -226,23 +221,12 @@ static int64_t work_of_body(const Nest *nest, SymbolId loop, const NestNode *bod
     return work;
 }
 
-static bool draws_or_calls(const Nest *nest, ValueId id) {
-    const Value *v = &nest->values->values[id];
-    if (!id || v->op == VALUE_NAME || v->op == VALUE_INDEX) return false;
-    if (v->op == OP_CALL || v->op == OP_RANDOM_BITS || v->op == OP_RANDOM_UNIFORM ||
-        v->op == OP_RANDOM_NORMAL)
-        return true;
-    for (int i = 0; i < op_info[v->op].arity; i++)
-        if (draws_or_calls(nest, v->arg[i])) return true;
-    return false;
-}
-
 static bool is_straight(const Nest *nest, const NestNode *loop) {
     for (const NestNode *node = loop->body; node; node = node->next) {
         if (node->kind != NEST_LET && node->kind != NEST_LOAD && node->kind != NEST_STORE &&
             node->kind != NEST_PUSH)
             return false;
-        if (draws_or_calls(nest, node->value)) return false;
+        if (nest_value_draws(nest, node->value)) return false;
     }
     return loop->kind == NEST_LOOP && loop->loop == LOOP_SERIAL;
 }

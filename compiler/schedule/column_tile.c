@@ -129,20 +129,9 @@ ColumnPass column_pass(ColumnTile *b, bool last) {
     return p;
 }
 
-static bool has_draws(const Nest *nest, ValueId id) {
-    const Value *values = nest->values->values, *v = &values[id];
-    if (!id) return false;
-    if (v->op == OP_RANDOM_BITS || v->op == OP_RANDOM_UNIFORM || v->op == OP_RANDOM_NORMAL ||
-        v->op == OP_CALL)
-        return true;
-    for (int i = 0; i < op_info[v->op].arity; i++)
-        if (has_draws(nest, v->arg[i])) return true;
-    return false;
-}
-
 bool column_draws(const ColumnTile *b, const NestNode *body) {
     for (const NestNode *node = body; node; node = node->next)
-        if (has_draws(b->nest, node->value)) return true;
+        if (nest_value_draws(b->nest, node->value)) return true;
     return false;
 }
 
