@@ -60,11 +60,21 @@ static bool is_nan(Type type, uint64_t bits) {
 
 static int folds[OP_COUNT]; /* by operation: how often it was folded */
 
+/* A shift is of the largest that is made fixed, so that it fits: nothing saturates. */
+static bool fits(Op op, Type type, const uint64_t x[3]) {
+    const double d = op == OP_TO_FIXED ? number_to_double(type, x[0]) : 0.0;
+    const int64_t shift = (int64_t)x[1];
+    if (d == 0.0 || !isfinite(d)) return true;
+    const int capped = shift > 2000 ? 2000 : shift < -2000 ? -2000 : (int)shift;
+    return fabsl(ldexpl((long double)d, capped)) <= 0x1p62L;
+}
+
 static void check(Op op, Type result, const Type operands[3], uint64_t payload,
                   const uint64_t x[3]) {
     uint64_t folded, args[3] = {x[0], x[1], x[2]};
     if (ir_takes_count(op) && operands[1] == TYPE_I32)
         args[1] = (uint64_t)(int64_t)(int32_t)(uint32_t)x[1];
+    if (!fits(op, operands[0], x)) return;
     checks++;
     if (ir_evaluate(op, result, operands[0], payload, args, &folded) !=
         (op_info[op].form != FORM_NONE)) {
