@@ -433,6 +433,8 @@ bool nest_is_long(const NestNode *body); /* too many nodes for copies: no main a
  */
 bool nest_stores_to(const NestNode *body, SymbolId array);
 bool nest_reads(const NestNode *body, SymbolId array);
+/* The first node of the body that combines the tree, or NULL. */
+NestNode *nest_find_combine(NestNode *body, SymbolId tree);
 /* Whether the value has draws of random numbers, or calls. */
 bool nest_value_draws(const Nest *nest, ValueId value);
 /* Whether the value may be another one in each iteration of the loop, whose body is straight. */

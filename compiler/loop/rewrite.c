@@ -222,6 +222,17 @@ static bool pushes_ahead(const NestNode *body, const NestNode *end, SymbolId tre
     return false;
 }
 
+NestNode *nest_find_combine(NestNode *body, SymbolId tree) {
+    for (NestNode *node = body; node; node = node->next) {
+        NestNode *found = node->kind == NEST_COMBINE && node->array == tree
+                              ? node
+                              : nest_find_combine(node->body, tree);
+        if (!found) found = nest_find_combine(node->other, tree);
+        if (found) return found;
+    }
+    return NULL;
+}
+
 bool nest_value_draws(const Nest *nest, ValueId value) {
     const Value *v = &nest->values->values[value];
     if (!value || v->op == VALUE_NAME || v->op == VALUE_INDEX) return false;

@@ -348,17 +348,6 @@ typedef struct Trimmed {
     bool asks; /* whether a sum's value is 0 */
 } Trimmed;
 
-static NestNode *find_combine(NestNode *body, SymbolId tree) {
-    for (NestNode *node = body; node; node = node->next) {
-        NestNode *found = node->kind == NEST_COMBINE && node->array == tree
-                              ? node
-                              : find_combine(node->body, tree);
-        if (!found) found = find_combine(node->other, tree);
-        if (found) return found;
-    }
-    return NULL;
-}
-
 static bool is_float_sum(const NestNode *tree) {
     return tree->op == OP_SUM && type_info[tree->type].class == 'F';
 }
@@ -398,7 +387,7 @@ static bool find_trimmed(Splitting *s, NestNode **head, NestNode *late, Trimmed 
         while (own && own != *place) own = own->next;
         const Index end = index_replace(nest->arena, node->at[0], loop, s->loop->extent);
         node->value = constant_of(nest, late, node->value);
-        t->combine[t->count] = find_combine(*head, node->array);
+        t->combine[t->count] = nest_find_combine(*head, node->array);
         if (!own || nest_pushes_ahead(own->next, s->loop, own->name) ||
             !index_equal(end, own->extent) || !t->combine[t->count] ||
             !is_identity(nest, own, node, &t->asks))

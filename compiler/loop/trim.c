@@ -9,17 +9,6 @@
 #include "ir/ir.h"
 #include "loop/loop.h"
 
-static NestNode *find_combine(NestNode *body, SymbolId tree) {
-    for (NestNode *node = body; node; node = node->next) {
-        NestNode *found = node->kind == NEST_COMBINE && node->array == tree
-                              ? node
-                              : find_combine(node->body, tree);
-        if (!found) found = find_combine(node->other, tree);
-        if (found) return found;
-    }
-    return NULL;
-}
-
 /* Why the loop cannot end before, or NULL. */
 static const char *find_problem(Nest *nest, const NestNode *loop, const NestNode *test) {
     const Index step = index_coefficient(nest->arena, test->extent, loop->name);
@@ -33,7 +22,7 @@ static const char *find_problem(Nest *nest, const NestNode *loop, const NestNode
             return "it pushes something beyond its test";
         if (push->at_count != 1 || !index_equal(push->at[0], index_symbol(nest->arena, loop->name)))
             return "its pushes are not one leaf after the other";
-        NestNode *combine = find_combine(nest->body, push->array);
+        NestNode *combine = nest_find_combine(nest->body, push->array);
         if (!combine || combine->extent.count) return "its fold is not combined once";
     }
     return NULL;
@@ -65,6 +54,6 @@ const char *nest_trim(Nest *nest, SymbolId loop) {
         *place = let;
     }
     for (const NestNode *push = test->other; push; push = push->next)
-        find_combine(nest->body, push->array)->extent = old->extent;
+        nest_find_combine(nest->body, push->array)->extent = old->extent;
     return NULL;
 }
