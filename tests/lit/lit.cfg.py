@@ -19,6 +19,7 @@ config.test_source_root = os.path.join(config.lockstep_source, "tests", "lit")
 config.test_exec_root = os.path.join(config.lockstep_build, "tests", "lit")
 
 sys.path.insert(0, config.test_source_root)
+import lit
 from common import test_environment
 from formats import Texts, escaped
 
@@ -77,6 +78,7 @@ config.substitutions += [
     ("%exec_runner", escaped(built_tool("exec_runner"))),
     ("%differential", escaped(built_tool("differential"))),
     ("%python", escaped(python)),
+    ("%lit", escaped(os.path.dirname(os.path.dirname(os.path.abspath(lit.__file__))))),
     ("%wheel_python", escaped(tools)),
     ("%library", escaped(built_tool("library"))),
     ("%write_sources", escaped(built_tool("sources"))),
