@@ -196,7 +196,7 @@ finally:
 build = os.path.join(os.path.dirname(sys.argv[1]), "tests")
 cuda = {"LOCKSTEP_CUDA": f"{build}/driver/stand_in_cuda.so", "LOCKSTEP_NVML": f"{build}/monitor/stand_in_nvml_new.so"}
 if all(os.path.exists(path) for path in cuda.values()):
-    top = Top(100, 40, "--interval", "0.1", **cuda)
+    top = Top(100, 160, "--interval", "0.1", **cuda)  # with what other processes hold
     top.frames(4)
     screen = top.screen.text()
     show("two GPUs", top)
