@@ -7,20 +7,11 @@
 #ifndef CHARLM_H
 #define CHARLM_H
 
+#include "../common/common.h"
+
 #include <lockstep/lockstep.h>
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
-
-#if defined(__GNUC__)
-#define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
-#else
-#define PRINTF_LIKE(text, first)
-#endif
 
 /* options.c */
 typedef struct Options {
@@ -35,7 +26,7 @@ typedef struct Options {
     uint64_t given; /* bit i: the command line has option i */
 } Options;
 /* What main returns when it is not 0. */
-enum { WRONG_INPUT = 1, WRONG_ARGUMENTS = 2, DEVICE_FAILED = 3 };
+enum { WRONG_INPUT = 1, DEVICE_FAILED = 3 }; /* or WRONG_ARGUMENTS */
 /* Gives 0 to go on, -1 after --help, else the exit status. */
 int options_read(Options *options, int count, char **arguments);
 /* The options that a checkpoint keeps, by name and as text: false behind the last. */
@@ -49,8 +40,6 @@ bool options_take(Options *options, size_t index, const char *text);
 bool options_agree(const Options *options);
 /* What --ranks or a launcher make of --slots, and what must hold between them. */
 bool options_divide(Options *options, int ranks, bool launched);
-/* Prints "charlm: ..." and gives false. */
-bool fail(const char *format, ...) PRINTF_LIKE(1, 2);
 
 /* data.c: the text, as numbers of characters. */
 typedef struct Text {

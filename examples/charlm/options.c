@@ -2,196 +2,130 @@
  * so a checkpoint holds them and its resumption takes them from there. */
 #include "charlm.h"
 
-#include <ctype.h>
-#include <errno.h>
-#include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+const char program_name[] = "charlm";
 
 #ifndef CHARLM_TEXT
 #define CHARLM_TEXT "pride-and-prejudice.txt"
 #endif
 
-typedef enum Kind { TEXT, WHOLE, REAL, FLAG } Kind;
-typedef struct Row {
-    const char *name, *argument, *meaning;
-    Kind kind;
-    bool kept;
-    size_t at;           /* in Options */
-    double least, most;  /* of numbers */
-    const char *initial; /* NULL: none */
-} Row;
-
 #define FIELD(name) offsetof(Options, name)
-static const Row rows[] = {
-    {"layers", "N", "transformer blocks", WHOLE, true, FIELD(layers), 1, 96, "4"},
-    {"channels", "N", "width of the residual stream", WHOLE, true, FIELD(channels), 8, 8192, "128"},
-    {"heads", "N", "attention heads; divides channels", WHOLE, true, FIELD(heads), 1, 128, "4"},
-    {"context", "N", "characters in a window", WHOLE, true, FIELD(context), 2, 8192, "64"},
+static const OptionRow rows[] = {
+    {"layers", "N", "transformer blocks", WHOLE, FIELD(layers), 1, 96, "4"},
+    {"channels", "N", "width of the residual stream", WHOLE, FIELD(channels), 8, 8192, "128"},
+    {"heads", "N", "attention heads; divides channels", WHOLE, FIELD(heads), 1, 128, "4"},
+    {"context", "N", "characters in a window", WHOLE, FIELD(context), 2, 8192, "64"},
     {"batch", "N",
      "windows in a micro-batch; auto: as many micro-batches of 16, up to --micro, as the "
      "gradients' "
      "noise asks for",
-     WHOLE, true, FIELD(batch), 1, 65536, "16"},
+     WHOLE, FIELD(batch), 1, 65536, "16"},
     {"micro", "N",
      "micro-batches whose gradients make a step; 0: --batch is divided where that pays", WHOLE,
-     true, FIELD(micro), 0, 4096, "0"},
+     FIELD(micro), 0, 4096, "0"},
     {"slots", "N",
      "parts of a micro-batch, added in one order: results that do not depend on --ranks (0: none)",
-     WHOLE, true, FIELD(slots), 0, 1024, "0"},
-    {"type", "TYPE", "f32, bf16 or f16: activations and operands of products", TEXT, true,
-     FIELD(type), 0, 0, "f32"},
-    {"steps", "N", "training steps, over which the rate falls", WHOLE, true, FIELD(steps), 1, 1e9,
-     "500"},
-    {"rate", "X", "largest learning rate", REAL, true, FIELD(rate), 0, 100, "0.005"},
-    {"last", "X", "factor of the rate at the end of its cosine", REAL, true, FIELD(last), 0, 1,
-     "0.1"},
-    {"warm", "N", "steps until the rate is full", WHOLE, true, FIELD(warm), 0, 1e9, "50"},
-    {"decay", "X", "weight decay of matrices", REAL, true, FIELD(decay), 0, 100, "0.1"},
-    {"clip", "X", "largest norm of all gradients", REAL, true, FIELD(clip), 1e-6, 1e30, "1"},
-    {"dropout", "X", "share of each branch that is left out", REAL, true, FIELD(dropout), 0, 0.95,
-     "0"},
-    {"scale", "X", "loss scale at the start", REAL, true, FIELD(first_scale), 1e-30, 3e38, "65536"},
-    {"seed", "N", "of weights, windows and dropout", WHOLE, true, FIELD(seed), 0, 1e9, "1"},
+     WHOLE, FIELD(slots), 0, 1024, "0"},
+    {"type", "TYPE", "f32, bf16 or f16: activations and operands of products", TEXT, FIELD(type), 0,
+     0, "f32"},
+    {"steps", "N", "training steps, over which the rate falls", WHOLE, FIELD(steps), 1, 1e9, "500"},
+    {"rate", "X", "largest learning rate", REAL, FIELD(rate), 0, 100, "0.005"},
+    {"last", "X", "factor of the rate at the end of its cosine", REAL, FIELD(last), 0, 1, "0.1"},
+    {"warm", "N", "steps until the rate is full", WHOLE, FIELD(warm), 0, 1e9, "50"},
+    {"decay", "X", "weight decay of matrices", REAL, FIELD(decay), 0, 100, "0.1"},
+    {"clip", "X", "largest norm of all gradients", REAL, FIELD(clip), 1e-6, 1e30, "1"},
+    {"dropout", "X", "share of each branch that is left out", REAL, FIELD(dropout), 0, 0.95, "0"},
+    {"scale", "X", "loss scale at the start", REAL, FIELD(first_scale), 1e-30, 3e38, "65536"},
+    {"seed", "N", "of weights, windows and dropout", WHOLE, FIELD(seed), 0, 1e9, "1"},
     {"checkpoint", "WHAT",
      "activations that are computed again: none, those of layers, all but few (less memory)", TEXT,
-     false, FIELD(checkpoint), 0, 0, "none"},
+     FIELD(checkpoint), 0, 0, "none"},
     {"offload", "", "keep the optimizer's moments in the host's memory; parts come in turn", FLAG,
-     false, FIELD(offload), 0, 1, "0"},
+     FIELD(offload), 0, 1, "0"},
     {"ranks", "N", "processes that train together; turns on --slots 8 (or mpirun, torchrun)", WHOLE,
-     false, FIELD(ranks), 0, 240, "0"},
+     FIELD(ranks), 0, 240, "0"},
     {"comm", "ENGINE", "shm or mpi: how the ranks exchange; as the launcher suggests if left out",
-     TEXT, false, FIELD(comm), 0, 0, NULL},
+     TEXT, FIELD(comm), 0, 0, NULL},
     {"buckets", "N",
      "parts in which ranks exchange gradients, each while the next is computed (0: at the end)",
-     WHOLE, false, FIELD(buckets), 0, 1000, "0"},
-    {"hash", "", "print a hash of weights, moments and losses at the end", FLAG, false, FIELD(hash),
-     0, 1, "0"},
+     WHOLE, FIELD(buckets), 0, 1000, "0"},
+    {"hash", "", "print a hash of weights, moments and losses at the end", FLAG, FIELD(hash), 0, 1,
+     "0"},
     {"utilisation", "",
      "train five times for --seconds, with ever less on the host's way, and print a table", FLAG,
-     false, FIELD(utilisation), 0, 1, "0"},
-    {"seconds", "X", "of each row of --utilisation", REAL, false, FIELD(seconds), 0.01, 3600, "3"},
-    {"text", "FILE", "what to learn", TEXT, false, FIELD(text), 0, 0, CHARLM_TEXT},
-    {"device", "DEVICE", "auto, cpu, cuda[:i] or hip[:i]", TEXT, false, FIELD(device), 0, 0, NULL},
-    {"memory", "MIB", "of the device, that is used at most (0: all)", WHOLE, false, FIELD(memory),
-     0, 1e9, "0"},
-    {"blas", "FILE", "library for the products, or none for loops of our own", TEXT, false,
-     FIELD(blas), 0, 0, NULL},
-    {"stop", "N", "end after this step as if interrupted (0: all)", WHOLE, false, FIELD(stop), 0,
-     1e9, "0"},
-    {"report", "N", "steps from one line of progress to the next", WHOLE, false, FIELD(report), 1,
-     1e9, "25"},
-    {"evaluate", "N", "steps from one validation to the next", WHOLE, false, FIELD(evaluate), 1,
-     1e9, "100"},
+     FIELD(utilisation), 0, 1, "0"},
+    {"seconds", "X", "of each row of --utilisation", REAL, FIELD(seconds), 0.01, 3600, "3"},
+    {"text", "FILE", "what to learn", TEXT, FIELD(text), 0, 0, CHARLM_TEXT},
+    {"device", "DEVICE", "auto, cpu, cuda[:i] or hip[:i]", TEXT, FIELD(device), 0, 0, NULL},
+    {"memory", "MIB", "of the device, that is used at most (0: all)", WHOLE, FIELD(memory), 0, 1e9,
+     "0"},
+    {"blas", "FILE", "library for the products, or none for loops of our own", TEXT, FIELD(blas), 0,
+     0, NULL},
+    {"stop", "N", "end after this step as if interrupted (0: all)", WHOLE, FIELD(stop), 0, 1e9,
+     "0"},
+    {"report", "N", "steps from one line of progress to the next", WHOLE, FIELD(report), 1, 1e9,
+     "25"},
+    {"evaluate", "N", "steps from one validation to the next", WHOLE, FIELD(evaluate), 1, 1e9,
+     "100"},
     {"save", "FILE", "checkpoint, .safetensors: written at the end and when interrupted", TEXT,
-     false, FIELD(save), 0, 0, NULL},
-    {"every", "N", "write it every N steps, too", WHOLE, false, FIELD(every), 0, 1e9, "0"},
-    {"resume", "FILE", "go on from a checkpoint, bit for bit", TEXT, false, FIELD(resume), 0, 0,
-     NULL},
-    {"curve", "FILE", "the losses as a picture, .svg", TEXT, false, FIELD(curve), 0, 0, NULL},
+     FIELD(save), 0, 0, NULL},
+    {"every", "N", "write it every N steps, too", WHOLE, FIELD(every), 0, 1e9, "0"},
+    {"resume", "FILE", "go on from a checkpoint, bit for bit", TEXT, FIELD(resume), 0, 0, NULL},
+    {"curve", "FILE", "the losses as a picture, .svg", TEXT, FIELD(curve), 0, 0, NULL},
     {"trace", "FILE", "when what ran on each rank, .json for Perfetto; slows the steps down", TEXT,
-     false, FIELD(trace), 0, 0, NULL},
-    {"sample", "N", "characters to write at the end", WHOLE, false, FIELD(sample), 0, 1000000,
-     "400"},
-    {"prompt", "TEXT", "what the sample begins with", TEXT, false, FIELD(prompt), 0, 0, "\n"},
-    {"temperature", "X", "of the sample: lower is tamer", REAL, false, FIELD(temperature), 1e-3,
-     100, "0.8"},
+     FIELD(trace), 0, 0, NULL},
+    {"sample", "N", "characters to write at the end", WHOLE, FIELD(sample), 0, 1000000, "400"},
+    {"prompt", "TEXT", "what the sample begins with", TEXT, FIELD(prompt), 0, 0, "\n"},
+    {"temperature", "X", "of the sample: lower is tamer", REAL, FIELD(temperature), 1e-3, 100,
+     "0.8"},
 };
 _Static_assert(COUNT(rows) <= 64, "Options.given has a bit per option");
 
-bool fail(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    fputs("charlm: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    va_end(arguments);
-    return false;
-}
-
-static void print_help(void) {
-    printf("charlm: trains a small GPT on the characters of a text, with Lockstep\n\n"
-           "usage: charlm [--OPTION VALUE]...\n\n");
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        char left[64];
-        snprintf(left, sizeof left, "--%s %s", rows[i].name, rows[i].argument);
-        printf("  %-20s %s", left, rows[i].meaning);
-        if (rows[i].initial && rows[i].kind != TEXT && rows[i].kind != FLAG)
-            printf(" (%s)", rows[i].initial);
-        putchar('\n');
-    }
+static void print_more(void) {
     printf(
         "\nA checkpoint keeps the options from --layers to --seed; --resume takes them from it.\n"
         "Ctrl-C ends after the step that runs, and saves where --save says so.\n");
 }
 
-/* Writes the value into the options; false with a message when it is none. */
-static bool set(Options *options, const Row *row, const char *text) {
-    char *field = (char *)options + row->at, *end;
-    if (row->kind == TEXT) {
-        memcpy(field, &text, sizeof text);
-        return true;
-    }
-    errno = 0;
-    double value = strtod(text, &end);
-    long whole = (long)value;
-    if (end == text || *end || isspace((unsigned char)*text) || !(value >= row->least) ||
-        !(value <= row->most) || (row->kind == WHOLE && (double)whole != value))
-        return fail("--%s is `%s`; it takes a %s from %g to %g", row->name, text,
-                    row->kind == WHOLE ? "whole number" : "number", row->least, row->most);
-    if (row->kind != REAL)
-        memcpy(field, &whole, sizeof whole);
-    else
-        memcpy(field, &value, sizeof value);
+static bool is(const OptionRow *row, const char *name) {
+    return strcmp(row->name, name) == 0;
+}
+
+static bool take_auto(void *options, const OptionRow *row, const char *text) {
+    if (!is(row, "batch") || strcmp(text, "auto") != 0) return false;
+    ((Options *)options)->automatic = 1;
     return true;
 }
 
 int options_read(Options *options, int count, char **arguments) {
+    static const OptionTable table = {
+        .about = "trains a small GPT on the characters of a text, with Lockstep",
+        .rows = rows,
+        .count = COUNT(rows),
+        .take = take_auto,
+        .print_more = print_more};
     bool micro_given = false;
     *options = (Options){0};
+    const int status = options_parse(&table, options, count, arguments, &options->given);
     for (size_t i = 0; i < COUNT(rows); i++)
-        if (rows[i].initial) set(options, &rows[i], rows[i].initial);
-    for (int i = 1; i < count; i++) {
-        const char *name = arguments[i];
-        if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
-            print_help();
-            return -1;
-        }
-        size_t row = 0;
-        while (row < COUNT(rows) &&
-               (strncmp(name, "--", 2) != 0 || strcmp(name + 2, rows[row].name) != 0))
-            row++;
-        if (row == COUNT(rows)) {
-            fail("there is no option `%s`; --help lists them", name);
-            return WRONG_ARGUMENTS;
-        }
-        if (rows[row].kind == FLAG) {
-            set(options, &rows[row], "1");
-            continue;
-        }
-        if (i + 1 == count) {
-            fail("%s needs a value: %s", name, rows[row].meaning);
-            return WRONG_ARGUMENTS;
-        }
-        if (rows[row].at == FIELD(batch) && strcmp(arguments[i + 1], "auto") == 0) {
-            options->automatic = 1;
-            i++;
-            continue;
-        }
-        if (!set(options, &rows[row], arguments[++i])) return WRONG_ARGUMENTS;
-        options->given |= (uint64_t)1 << row;
-        micro_given |= rows[row].at == FIELD(micro);
-    }
+        micro_given |= is(&rows[i], "micro") && options->given >> i & 1;
     if (options->automatic && !micro_given) options->micro = NOISE_MOST;
-    return 0;
+    return status;
+}
+
+/* The rows that a checkpoint keeps are the first ones. */
+static size_t count_kept(void) {
+    size_t i = 0;
+    while (!is(&rows[i], "seed")) i++;
+    return i + 1;
 }
 
 bool options_kept(const Options *options, size_t index, const char **name, char *text,
                   size_t size) {
-    if (index >= COUNT(rows) || !rows[index].kept) return false;
-    const Row *row = &rows[index];
+    if (index >= count_kept()) return false;
+    const OptionRow *row = &rows[index];
     const char *field = (const char *)options + row->at, *string;
     long whole;
     double real;
@@ -216,7 +150,7 @@ bool options_kept(const Options *options, size_t index, const char **name, char 
 
 bool options_is_new(size_t index, const char **usual) {
     *usual = rows[index].initial;
-    return strcmp(rows[index].name, "slots") == 0;
+    return is(&rows[index], "slots");
 }
 
 /* The text of a type that lives as long as the program; NULL: there is none of that name. */
@@ -228,7 +162,7 @@ static const char *known_type(const char *name) {
 }
 
 bool options_take(Options *options, size_t index, const char *text) {
-    const Row *row = &rows[index];
+    const OptionRow *row = &rows[index];
     const char *name;
     char asked[64], kept[64];
     Options other = *options;
@@ -237,7 +171,7 @@ bool options_take(Options *options, size_t index, const char *text) {
         if (!known) return fail("the checkpoint's --%s is `%s`, which is none", row->name, text);
         text = known;
     }
-    if (!set(&other, row, text)) return false;
+    if (!option_set(row, &other, text)) return false;
     options_kept(options, index, &name, asked, sizeof asked);
     options_kept(&other, index, &name, kept, sizeof kept);
     if (options->given >> index & 1 && strcmp(asked, kept) != 0)

@@ -3,30 +3,22 @@
  * On a GPU they are cuBLAS's or rocBLAS's (products_gpu.c). On the CPU they are host work that
  * Lockstep's own threads share, in the stream and in its graphs: an item is one matrix of a batch,
  * or a block of rows of a large one, and goes through OpenBLAS, told to use one thread, or another
- * library with the C interface of BLAS, or through the loops below. The items do not depend on the
- * number of threads, so neither does a bit of the results. Operands in bf16 and f16 are widened to
- * f32 first and results rounded, as a GPU's units do. */
+ * library with the C interface of BLAS, or through loops (sgemm_open). The items do not depend on
+ * the number of threads, so neither does a bit of the results. Operands in bf16 and f16 are widened
+ * to f32 first and results rounded, as a GPU's units do. */
 #include "charlm.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { BLOCK_ROWS = 64 };
-enum { ROW_MAJOR = 101, AS_IT_IS = 111, TRANSPOSED = 112 }; /* of cblas.h */
-
-typedef void (*Sgemm)(int order, int turn_a, int turn_b, int m, int n, int k, float alpha,
-                      const float *a, int lda, const float *b, int ldb, float beta, float *c,
-                      int ldc);
-
 struct Products {
     ls_context *context;
     GpuProducts *gpu; /* or, on the CPU: */
-    void *library;
     Sgemm sgemm;
-    char name[128];
+    char name[SGEMM_NAME];
     float *scratch[3]; /* c, a, b widened: one product is at work at a time */
     size_t scratch_size[3];
 };
@@ -36,36 +28,6 @@ static int64_t least(int64_t a, int64_t b) {
 }
 
 /* ---- f32 on the CPU ---- */
-
-/* Where OpenBLAS is missing: C += A B in an order that compilers make vectors of. */
-static float dot(const float *a, int64_t step_a, const float *b, int64_t count) {
-    float lanes[8] = {0};
-    int64_t i = 0;
-    for (; i + 8 <= count; i += 8)
-        for (int lane = 0; lane < 8; lane++) lanes[lane] += a[(i + lane) * step_a] * b[i + lane];
-    for (int lane = 0; i < count; i++, lane++) lanes[lane] += a[i * step_a] * b[i];
-    return ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) +
-           ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
-}
-
-static void plain_sgemm(int order, int turn_a, int turn_b, int m, int n, int k, float alpha,
-                        const float *a, int lda, const float *b, int ldb, float beta, float *c,
-                        int ldc) {
-    const int64_t down = turn_a == TRANSPOSED ? 1 : lda, along = turn_a == TRANSPOSED ? lda : 1;
-    (void)order, (void)alpha; /* row-major and 1 */
-    for (int64_t i = 0; i < m; i++) {
-        float *row = c + i * ldc;
-        if (beta == 0) memset(row, 0, (size_t)n * sizeof *row);
-        if (turn_b == TRANSPOSED) {
-            for (int64_t j = 0; j < n; j++) row[j] += dot(a + i * down, along, b + j * ldb, k);
-            continue;
-        }
-        for (int64_t p = 0; p < k; p++) {
-            const float factor = a[i * down + p * along], *with = b + p * ldb;
-            for (int64_t j = 0; j < n; j++) row[j] += factor * with[j];
-        }
-    }
-}
 
 static int64_t row_blocks(const Product *product) {
     return (product->c.rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
@@ -247,39 +209,13 @@ void product_close(Product *product) {
         if (product->pointers[i]) ls_free(product->products->context, product->pointers[i]);
 }
 
-static bool open_blas(Products *products, const char *library) {
-    static const char *const known[] = {"libopenblas.so.0", "libopenblas.so"};
-    const char *name = library;
-    products->sgemm = plain_sgemm;
-    snprintf(products->name, sizeof products->name, "loops of our own");
-    if (library && strcmp(library, "none") == 0) return true;
-    if (library) products->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-    if (library && !products->library) return fail("--blas: %s", dlerror());
-    for (size_t i = 0; !library && !products->library && i < COUNT(known); i++)
-        products->library = dlopen(name = known[i], RTLD_NOW | RTLD_LOCAL);
-    if (!products->library) {
-        fprintf(stderr, "charlm: libopenblas was not found, so loops of our own make the matrix "
-                        "products, slowly; on Debian, libopenblas0 has it\n");
-        return true;
-    }
-    void *address = dlsym(products->library, "cblas_sgemm");
-    if (!address) return fail("%s has no cblas_sgemm: --blas names another library", name);
-    memcpy(&products->sgemm, &address, sizeof address); /* ISO C has no cast for this */
-    void (*set_threads)(int);
-    address = dlsym(products->library, "openblas_set_num_threads");
-    memcpy(&set_threads, &address, sizeof address);
-    if (set_threads) set_threads(1);
-    snprintf(products->name, sizeof products->name, "%.100s", name);
-    return true;
-}
-
 bool products_open(ls_context *context, const char *library, Products **products) {
     *products = calloc(1, sizeof **products);
     if (!*products) return fail("out of host memory");
     (*products)->context = context;
     if (ls_context_kind(context) != LS_DEVICE_CPU)
         return gpu_products_open(context, library, &(*products)->gpu);
-    return open_blas(*products, library);
+    return sgemm_open(library, &(*products)->sgemm, (*products)->name);
 }
 
 const char *products_name(const Products *products) {

@@ -2,17 +2,12 @@
 #ifndef GRPO_H
 #define GRPO_H
 
+#include "../common/common.h"
+
 #include <lockstep/lockstep.h>
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 enum { GROUP = 16, FRUITS = 3, INPUTS = 5, HIDDEN = 32, ACTIONS = 3, PLACES = 16 };
 enum { TENSORS = 4 }; /* of the policy */
-enum { WRONG_ARGUMENTS = 2 };
 
 /* options.c: the command line */
 typedef struct Options {
@@ -22,7 +17,6 @@ typedef struct Options {
 } Options;
 /* 0: go on; -1: help was printed; WRONG_ARGUMENTS after a message. */
 int options_read(Options *options, int count, char **arguments);
-bool fail(const char *format, ...); /* prints; gives false */
 
 /* trainer.c: the device, its memory, the steps and the graph of an iteration */
 typedef struct Metrics { /* the rank-0 values of the steps, side by side on the device */

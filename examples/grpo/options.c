@@ -1,23 +1,12 @@
 /* options.c: the command line, a row per option. */
 #include "grpo.h"
 
-#include <ctype.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-typedef enum Kind { TEXT, WHOLE, REAL } Kind;
-typedef struct Row {
-    const char *name, *argument, *meaning;
-    Kind kind;
-    size_t at;           /* in Options */
-    double least, most;  /* of numbers */
-    const char *initial; /* NULL: none */
-} Row;
+const char program_name[] = "grpo";
 
 #define FIELD(name) offsetof(Options, name)
-static const Row rows[] = {
+static const OptionRow rows[] = {
     {"environments", "N", "baskets that play at once, in groups of 16", WHOLE, FIELD(environments),
      16, 1 << 20, "256"},
     {"ticks", "N", "length of an episode", WHOLE, FIELD(ticks), 11, 4096, "40"},
@@ -44,47 +33,8 @@ static const Row rows[] = {
      TEXT, FIELD(device), 0, 0, "auto"},
 };
 
-bool fail(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    fputs("grpo: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    va_end(arguments);
-    return false;
-}
-
-static void print_help(void) {
-    printf("grpo: teaches a basket to catch fruits, with Lockstep\n\n"
-           "usage: grpo [--OPTION VALUE]...\n\n");
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        char left[64];
-        snprintf(left, sizeof left, "--%s %s", rows[i].name, rows[i].argument);
-        printf("  %-18s %s", left, rows[i].meaning);
-        if (rows[i].initial) printf(" (%s)", rows[i].initial);
-        putchar('\n');
-    }
+static void print_more(void) {
     printf("\nA fruit can be caught if the best player would: `caught` is the share of those.\n");
-}
-
-/* Writes the value into the options; false with a message when it is none. */
-static bool set(Options *options, const Row *row, const char *text) {
-    char *field = (char *)options + row->at, *end;
-    if (row->kind == TEXT) {
-        memcpy(field, &text, sizeof text);
-        return true;
-    }
-    const double value = strtod(text, &end);
-    if (end == text || *end || isspace((unsigned char)*text) || !(value >= row->least) ||
-        !(value <= row->most) || (row->kind == WHOLE && (double)(long)value != value))
-        return fail("--%s is `%s`; it takes a %s from %g to %g", row->name, text,
-                    row->kind == WHOLE ? "whole number" : "number", row->least, row->most);
-    const long whole = (long)value;
-    if (row->kind == WHOLE)
-        memcpy(field, &whole, sizeof whole);
-    else
-        memcpy(field, &value, sizeof value);
-    return true;
 }
 
 /* What no single option can tell. */
@@ -100,28 +50,11 @@ static bool agree(const Options *options) {
 }
 
 int options_read(Options *options, int count, char **arguments) {
+    static const OptionTable table = {.about = "teaches a basket to catch fruits, with Lockstep",
+                                      .rows = rows,
+                                      .count = COUNT(rows),
+                                      .print_more = print_more};
     *options = (Options){0};
-    for (size_t i = 0; i < COUNT(rows); i++)
-        if (rows[i].initial) set(options, &rows[i], rows[i].initial);
-    for (int i = 1; i < count; i++) {
-        const char *name = arguments[i];
-        size_t row = 0;
-        if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
-            print_help();
-            return -1;
-        }
-        while (row < COUNT(rows) &&
-               (strncmp(name, "--", 2) != 0 || strcmp(name + 2, rows[row].name) != 0))
-            row++;
-        if (row == COUNT(rows)) {
-            fail("there is no option `%s`; --help lists them", name);
-            return WRONG_ARGUMENTS;
-        }
-        if (i + 1 == count) {
-            fail("%s needs a value: %s", name, rows[row].meaning);
-            return WRONG_ARGUMENTS;
-        }
-        if (!set(options, &rows[row], arguments[++i])) return WRONG_ARGUMENTS;
-    }
-    return agree(options) ? 0 : WRONG_ARGUMENTS;
+    const int status = options_parse(&table, options, count, arguments, NULL);
+    return status ? status : agree(options) ? 0 : WRONG_ARGUMENTS;
 }

@@ -8,19 +8,8 @@
 #ifndef MINIGPT_H
 #define MINIGPT_H
 
+#include "../common/common.h"
 #include "gpt2.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
-
-#if defined(__GNUC__)
-#define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
-#else
-#define PRINTF_LIKE(text, first)
-#endif
 
 /* The steps, by number; matrix products are calls, too. */
 enum {
@@ -41,11 +30,9 @@ typedef struct Options {
     bool taken[STEPS]; /* from Lockstep */
 } Options;
 /* What main returns when it is not 0. */
-enum { FAILED = 1, WRONG_ARGUMENTS = 2 };
+enum { FAILED = 1 }; /* or WRONG_ARGUMENTS */
 /* Gives 0 to go on, -1 after --help, else the exit status. */
 int options_read(Options *options, int count, char **arguments);
-/* Prints "minigpt: ..." and gives false. */
-bool fail(const char *format, ...) PRINTF_LIKE(1, 2);
 const char *step_name(int number);
 
 /* data.c: a text as numbers of characters, and windows drawn from it. */

@@ -1,23 +1,13 @@
 /* options.c: the command line, one row per option. */
 #include "minigpt.h"
 
-#include <ctype.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-typedef enum Kind { TEXT, WHOLE, REAL, FLAG } Kind;
-typedef struct Row {
-    const char *name, *argument, *meaning;
-    Kind kind;
-    size_t at;           /* in Options */
-    double least, most;  /* of numbers */
-    const char *initial; /* NULL: none */
-} Row;
+const char program_name[] = "minigpt";
 
 #define FIELD(name) offsetof(Options, name)
-static const Row rows[] = {
+static const OptionRow rows[] = {
     {"layers", "N", "transformer blocks", WHOLE, FIELD(layers), 1, 96, "4"},
     {"channels", "N", "width of the residual stream", WHOLE, FIELD(channels), 8, 8192, "128"},
     {"heads", "N", "attention heads; divides channels", WHOLE, FIELD(heads), 1, 128, "4"},
@@ -47,16 +37,6 @@ static const Row rows[] = {
      FIELD(check), 0, 1, "0"},
 };
 
-bool fail(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    fputs("minigpt: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    va_end(arguments);
-    return false;
-}
-
 const char *step_name(int number) {
     static const char *const names[] = {
 #define STEP(name) #name,
@@ -66,41 +46,10 @@ const char *step_name(int number) {
     return names[number];
 }
 
-static void print_help(void) {
-    printf("minigpt: a GPT-2 trainer in plain C that takes its steps from Lockstep\n\n"
-           "usage: minigpt [--OPTION [VALUE]]...\n\n");
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        char left[64];
-        snprintf(left, sizeof left, "--%s %s", rows[i].name, rows[i].argument);
-        printf("  %-20s %s", left, rows[i].meaning);
-        if (rows[i].initial && rows[i].kind != TEXT && rows[i].kind != FLAG)
-            printf(" (%s)", rows[i].initial);
-        putchar('\n');
-    }
+static void print_more(void) {
     printf("\nsteps:");
     for (int i = 0; i < STEPS; i++) printf(" %s", step_name(i));
     printf("\n");
-}
-
-/* Writes the value into the options; false with a message when it is none. */
-static bool set(Options *options, const Row *row, const char *text) {
-    char *field = (char *)options + row->at, *end;
-    if (row->kind == TEXT) {
-        memcpy(field, &text, sizeof text);
-        return true;
-    }
-    const double value = strtod(text, &end);
-    const bool number = end != text && !*end && !isspace((unsigned char)*text);
-    if (!number || !(value >= row->least) || !(value <= row->most) ||
-        (row->kind == WHOLE && (double)(long)value != value))
-        return fail("--%s is `%s`; it takes a %s from %g to %g", row->name, text,
-                    row->kind == WHOLE ? "whole number" : "number", row->least, row->most);
-    const long whole = (long)value;
-    if (row->kind != REAL)
-        memcpy(field, &whole, sizeof whole);
-    else
-        memcpy(field, &value, sizeof value);
-    return true;
 }
 
 /* Which steps are Lockstep's. */
@@ -135,29 +84,12 @@ static bool agree(const Options *options) {
 }
 
 int options_read(Options *options, int count, char **arguments) {
+    static const OptionTable table = {
+        .about = "a GPT-2 trainer in plain C that takes its steps from Lockstep",
+        .rows = rows,
+        .count = COUNT(rows),
+        .print_more = print_more};
     *options = (Options){0};
-    for (size_t i = 0; i < COUNT(rows); i++)
-        if (rows[i].initial) set(options, &rows[i], rows[i].initial);
-    for (int i = 1; i < count; i++) {
-        const char *name = arguments[i];
-        size_t row = 0;
-        if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
-            print_help();
-            return -1;
-        }
-        while (row < COUNT(rows) &&
-               (strncmp(name, "--", 2) != 0 || strcmp(name + 2, rows[row].name) != 0))
-            row++;
-        if (row == COUNT(rows)) {
-            fail("there is no option `%s`; --help lists them", name);
-            return WRONG_ARGUMENTS;
-        }
-        const bool flag = rows[row].kind == FLAG;
-        if (!flag && i + 1 == count) {
-            fail("%s needs a value: %s", name, rows[row].meaning);
-            return WRONG_ARGUMENTS;
-        }
-        if (!set(options, &rows[row], flag ? "1" : arguments[++i])) return WRONG_ARGUMENTS;
-    }
-    return read_taken(options) && agree(options) ? 0 : WRONG_ARGUMENTS;
+    const int status = options_parse(&table, options, count, arguments, NULL);
+    return status ? status : read_taken(options) && agree(options) ? 0 : WRONG_ARGUMENTS;
 }
