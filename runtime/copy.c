@@ -46,16 +46,16 @@ ls_status copy_bytes(ls_context *context, const CopyRun *run) {
     Device *device = context->device;
     const ProfileSpan span = profile_open(context, run->stream);
     ls_status status;
-    if (run->stream && run->way == COPY_IN)
+    if (run->way == COPY_WITHIN)
+        status = driver->copy_within(device, run->stream, run->to, run->from, run->bytes);
+    else if (run->stream && run->way == COPY_IN)
         status = driver->stream_copy_in(device, run->stream, run->to, run->from, run->bytes);
     else if (run->stream)
         status = driver->stream_copy_out(device, run->stream, run->to, run->from, run->bytes);
     else if (run->way == COPY_IN)
         status = driver->copy_in(device, run->to, run->from, run->bytes);
-    else if (run->way == COPY_OUT)
-        status = driver->copy_out(device, run->to, run->from, run->bytes);
     else
-        status = driver->copy_within(device, run->to, run->from, run->bytes);
+        status = driver->copy_out(device, run->to, run->from, run->bytes);
     if (status != LS_OK) return status;
     count(context->capture ? &context->capture->copies : &context->copies, run->way, run->bytes);
     if (run->step) count(&run->step->copies, run->way, run->bytes);

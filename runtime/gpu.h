@@ -286,7 +286,7 @@ ls_status gpu_stream_copy_in(Device *device, void *stream, void *to, const void 
                              size_t bytes);
 ls_status gpu_stream_copy_out(Device *device, void *stream, void *to, const void *from,
                               size_t bytes);
-ls_status gpu_copy_within(Device *device, void *to, const void *from, size_t bytes);
+ls_status gpu_copy_within(Device *device, void *stream, void *to, const void *from, size_t bytes);
 ls_status gpu_stream_record(Device *device, void *stream, void *event);
 ls_status gpu_stream_wait(Device *device, void *stream, void *event);
 ls_status gpu_event_wait(Device *device, void *event);

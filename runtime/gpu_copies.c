@@ -42,10 +42,10 @@ ls_status gpu_stream_copy_out(Device *device, void *stream, void *to, const void
                   stream ? stream : gpu->stream));
 }
 
-ls_status gpu_copy_within(Device *device, void *to, const void *from, size_t bytes) {
+ls_status gpu_copy_within(Device *device, void *stream, void *to, const void *from, size_t bytes) {
     Gpu *gpu = (Gpu *)device;
     WITH(gpu, TRY(gpu, "copying within the device", copy_within, to, (void *)(uintptr_t)from, bytes,
-                  gpu->stream));
+                  stream ? stream : gpu->stream));
 }
 
 ls_status gpu_stream_record(Device *device, void *stream, void *event) {

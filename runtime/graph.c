@@ -15,6 +15,7 @@ ls_status ls_graph_begin(ls_context *context) {
             "ls_graph_begin: a graph is being captured already; call ls_graph_end first");
     const Driver *driver = context->driver;
     ls_status status = context_not_capturing(context, "ls_graph_begin");
+    if (status == LS_OK) status = comm_join(context);
     if (status != LS_OK) return status;
     ls_graph *graph = calloc(1, sizeof *graph);
     if (!graph) return error_memory(&context->error, "ls_graph_begin");
@@ -81,6 +82,7 @@ ls_status ls_graph_end(ls_context *context, ls_graph **graph) {
     if (!made)
         return error_set(&context->error, LS_ERROR_STATE,
                          "ls_graph_end: no graph is being captured; call ls_graph_begin first");
+    comm_join(context); /* a failure is watched */
     const char *own = error_watched(&context->error), *handless = error_watched(NULL);
     const char *cause = own ? own : handless; /* the context's first failure, or a NULL handle */
     context->capture = NULL;

@@ -198,7 +198,8 @@ struct Driver {
     ls_status (*event_elapsed)(Device *device, void *start, void *end, double *milliseconds);
     void (*event_destroy)(Device *device, void *event);
     /* Copies that overlap with launches: on a stream of their own, from or to memory of the host
-     * that the device reaches directly. A NULL stream is the context's. None of it in a capture. */
+     * that the device reaches directly. A NULL stream is the context's. In a capture only copies
+     * within the device and events, by which another stream becomes a branch of the graph. */
     ls_status (*pinned_allocate)(Device *device, size_t bytes,
                                  void **pointer); /* 256-byte aligned */
     void (*pinned_release)(Device *device, void *pointer);
@@ -208,7 +209,8 @@ struct Driver {
                                 size_t bytes);
     ls_status (*stream_copy_out)(Device *device, void *stream, void *to, const void *from,
                                  size_t bytes);
-    ls_status (*copy_within)(Device *device, void *to, const void *from, size_t bytes);
+    ls_status (*copy_within)(Device *device, void *stream, void *to, const void *from,
+                             size_t bytes);
     ls_status (*stream_record)(Device *device, void *stream, void *event);
     ls_status (*stream_wait)(Device *device, void *stream, void *event); /* the host does not */
     ls_status (*event_wait)(Device *device, void *event);                /* the host does */
@@ -372,6 +374,9 @@ void context_settle(ls_context *context);
 void ahead_close(ls_context *context); /* ahead.c: drops what was built ahead of time */
 /* comm/comm.c: the failure of an operation that a graph ran, of any of its communicators. */
 ls_status comm_failure(ls_context *context);
+/* Before a capture begins, and before it ends: the stream waits for what its communicators have
+ * begun on streams of their own. */
+ls_status comm_join(ls_context *context);
 ls_context *comm_context(const ls_comm *comm);
 
 struct ls_event {

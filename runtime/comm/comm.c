@@ -185,6 +185,7 @@ void ls_comm_destroy(ls_comm *comm) {
     while (*at != comm) at = &(*at)->next;
     *at = comm->next;
     aside_close(comm);
+    side_close(comm);
     comm->engine->close(comm->state);
     operations_free(comm);
     free(comm);
@@ -232,11 +233,12 @@ ls_status comm_run(ls_comm *comm, const char *call, const Transfer *transfer) {
     return note(comm, call, transfer, status, &error);
 }
 
-ls_status comm_queue(ls_comm *comm, const char *call, const Transfer *transfer, bool captured) {
+ls_status comm_queue(ls_comm *comm, const char *call, const Transfer *transfer, void *stream,
+                     bool captured) {
     Error error = {0};
     if (atomic_load(&comm->failed)) return comm->failed_with;
-    return note(comm, call, transfer, comm->engine->queue(comm->state, transfer, captured, &error),
-                &error);
+    ls_status status = comm->engine->queue(comm->state, transfer, stream, captured, &error);
+    return note(comm, call, transfer, status, &error);
 }
 
 ls_status ls_comm_check(ls_comm *comm) {
@@ -253,6 +255,13 @@ ls_status comm_failure(ls_context *context) {
     ls_status status = LS_OK;
     for (ls_comm *comm = context->comms; comm && status == LS_OK; comm = comm->next)
         if (atomic_load(&comm->failed) || comm->engine->queue) status = ls_comm_check(comm);
+    return status;
+}
+
+ls_status comm_join(ls_context *context) {
+    ls_status status = LS_OK;
+    for (ls_comm *comm = context->comms; comm && status == LS_OK; comm = comm->next)
+        status = side_join(comm, "ls_comm_wait", context->capture != NULL);
     return status;
 }
 

@@ -49,8 +49,9 @@ typedef struct CommEngine {
      * host's. Adds to *waited_us the time without progress. */
     ls_status (*run)(void *state, const Transfer *transfer, Error *error, double *waited_us);
     /* Instead of `run`: queues the same for memory of the device, of parts of one piece each, in
-     * the order of the context's stream; `captured`: into a graph. */
-    ls_status (*queue)(void *state, const Transfer *transfer, bool captured, Error *error);
+     * the order of a stream, NULL: the context's; `captured`: into a graph. */
+    ls_status (*queue)(void *state, const Transfer *transfer, void *stream, bool captured,
+                       Error *error);
     void (*abort)(void *state, const char *reason); /* NULL reason: none was given */
     ls_status (*check)(void *state, Error *error);
     void (*close)(void *state);
@@ -96,7 +97,7 @@ uint64_t cursor_next(Cursor *cursor, uint64_t bytes, char **data);
 void cursor_take(Cursor *cursor, char *to, uint64_t bytes);
 void cursor_give(Cursor *cursor, const char *from, uint64_t bytes);
 
-/* aside.c: operations beside the launches. */
+/* aside.c: operations beside the launches, on a CPU. */
 typedef struct CommAside CommAside;
 typedef struct CommItem { /* of its queue */
     struct CommItem *next;
@@ -110,6 +111,20 @@ void aside_add(ls_comm *comm, CommItem *item);
 void aside_wait(ls_comm *comm); /* until the queue is empty */
 void aside_close(ls_comm *comm);
 
+/* side.c: the same on a GPU, by an engine that queues. */
+typedef struct CommSide {
+    void *stream;          /* NULL: nothing was ever begun */
+    void *forked, *joined; /* events */
+    bool pending;          /* the context's stream has not waited for what was begun */
+    bool captured;         /* that is in a graph */
+} CommSide;
+/* What is queued on the communicator's stream next comes behind what is on the context's. */
+ls_status side_fork(ls_comm *comm, const char *call, bool captured);
+/* What is queued on the context's stream next waits for what was begun. */
+ls_status side_join(ls_comm *comm, const char *call, bool captured);
+ls_status side_drain(ls_comm *comm); /* the host waits; outside of captures */
+void side_close(ls_comm *comm);
+
 /* comm.c */
 struct ls_comm {
     ls_context *context;
@@ -117,7 +132,8 @@ struct ls_comm {
     const CommEngine *engine;
     void *state;
     int rank, size;
-    CommAside *aside;           /* or NULL */
+    CommAside *aside; /* or NULL */
+    CommSide side;
     struct CommRecord *records; /* operations in graphs, until the communicator goes */
     char *staging;              /* of a GPU's operations outside of graphs: page-locked, */
                                 /* or the device's where the engine moves that */
@@ -130,8 +146,9 @@ struct ls_comm {
 };
 /* Runs a transfer of the host's memory, and keeps the failure. */
 ls_status comm_run(ls_comm *comm, const char *call, const Transfer *transfer);
-/* Queues a transfer of the device's memory by an engine that does. */
-ls_status comm_queue(ls_comm *comm, const char *call, const Transfer *transfer, bool captured);
+/* Queues a transfer of the device's memory by an engine that does; see its `queue`. */
+ls_status comm_queue(ls_comm *comm, const char *call, const Transfer *transfer, void *stream,
+                     bool captured);
 
 /* operation.c */
 void operations_free(ls_comm *comm); /* what was recorded, and staging */

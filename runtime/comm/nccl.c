@@ -1,5 +1,5 @@
 /* nccl.c: the engines "nccl" and "rccl": sends and receives of the vendor's library, in the order
- * of the context's stream, so that nothing goes through the host and graphs hold them.
+ * of a stream, so that nothing goes through the host and graphs hold them.
  *
  * A rank that dies keeps the others' kernels waiting for ever: a thread looks at the operations
  * under way, and when one is not through in time, or the library reports an error, it aborts the
@@ -228,13 +228,14 @@ static void begin(Nccl *nccl, uint64_t doing) {
 }
 
 /* What is queued counts from now; where many are under way the older ones are watched. */
-static ls_status end(Nccl *nccl, bool captured) {
+static ls_status end(Nccl *nccl, void *stream, bool captured) {
     const ls_context *context = nccl->context;
     ls_status status = LS_OK;
     const Watched queued = nccl->queueing;
     void *event = captured ? NULL : spare_event(nccl);
     if (!captured && !event) status = context->driver->event_create(context->device, false, &event);
-    if (event && status == LS_OK) status = context->driver->event_record(context->device, event);
+    if (event && status == LS_OK)
+        status = context->driver->stream_record(context->device, stream, event);
     pthread_mutex_lock(&nccl->lock);
     nccl->queueing.since_us = 0;
     if (nccl->watched_count == WATCHED) drop_done(nccl);
@@ -252,18 +253,19 @@ static ls_status end(Nccl *nccl, bool captured) {
 
 typedef struct Queue {
     Nccl *nccl;
+    void *stream;
     const Transfer *transfer;
     Error *error;
 } Queue;
 
-static int queue_part(const Nccl *nccl, const ls_comm_part *part, int peer, bool send) {
-    void *stream = nccl->context->driver->stream(nccl->context->device);
+static int queue_part(const Queue *q, const ls_comm_part *part, int peer, bool send) {
+    const Nccl *nccl = q->nccl;
     if (part_bytes(part) == 0) return NCCL_SUCCESS;
     const ls_comm_piece *piece = part->pieces; /* parts come in one piece */
     return send ? nccl->calls.Send(piece->data, (size_t)piece->bytes, NCCL_BYTES, peer, nccl->comm,
-                                   stream)
+                                   q->stream)
                 : nccl->calls.Recv(piece->data, (size_t)piece->bytes, NCCL_BYTES, peer, nccl->comm,
-                                   stream);
+                                   q->stream);
 }
 
 /* A byte from everyone to everyone. */
@@ -289,7 +291,7 @@ static ls_status queue_all(void *argument) {
                                            : transfer_from(q->transfer, nccl->rank, peer);
         if (peer == nccl->rank) continue;
         call = send ? "ncclSend" : "ncclRecv";
-        code = queue_part(nccl, part, peer, send);
+        code = queue_part(q, part, peer, send);
     }
     const int ended = nccl->calls.GroupEnd(); /* of a group with a failure, too */
     if (code != NCCL_SUCCESS) return call_failed(nccl, q->error, call, code);
@@ -298,21 +300,23 @@ static ls_status queue_all(void *argument) {
     return LS_OK;
 }
 
-static ls_status queue(void *state, const Transfer *transfer, bool captured, Error *error) {
+static ls_status queue(void *state, const Transfer *transfer, void *stream, bool captured,
+                       Error *error) {
     Nccl *nccl = state;
     const ls_context *context = nccl->context;
-    Queue all = {nccl, transfer, error};
+    Queue all = {nccl, stream, transfer, error};
+    if (!stream) all.stream = context->driver->stream(context->device);
     ls_status status = check(nccl, error);
     if (status != LS_OK) return status;
     begin(nccl, transfer_doing(++nccl->operations, transfer->kind, transfer->root));
     status = check(nccl, error); /* the watch may have aborted meanwhile */
     if (status != LS_OK) {
-        end(nccl, captured);
+        end(nccl, stream, captured);
         return status;
     }
     status = context->driver->with_device(context->device, queue_all, &all);
     if (status != LS_OK && !error->text[0]) error_set(error, status, "%s", context->error.text);
-    const ls_status ended = end(nccl, captured);
+    const ls_status ended = end(nccl, stream, captured);
     if (status == LS_OK && ended != LS_OK)
         return error_set(error, ended, "%.4000s", context->error.text);
     return status;

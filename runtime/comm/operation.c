@@ -228,7 +228,7 @@ static void close_staging(Staging *staging) {
     free(staging->parts);
 }
 
-static ls_status copy_staged(const ls_comm *comm, const Staging *staging, bool in) {
+static ls_status copy_staged(const ls_comm *comm, const Staging *staging, bool in, void *stream) {
     ls_context *context = comm->context;
     ls_status status = LS_OK;
     for (size_t i = 0; i < staging->count; i++) {
@@ -241,7 +241,7 @@ static ls_status copy_staged(const ls_comm *comm, const Staging *staging, bool i
             if (piece->bytes > 0)
                 status = copy_bytes(context, &(CopyRun){way, in ? piece->data : host,
                                                         in ? host : piece->data,
-                                                        (size_t)piece->bytes, NULL, NULL});
+                                                        (size_t)piece->bytes, stream, NULL});
             host += piece->bytes;
         }
     }
@@ -251,7 +251,8 @@ static ls_status copy_staged(const ls_comm *comm, const Staging *staging, bool i
 static ls_status grow_staging(ls_comm *comm, uint64_t bytes) {
     ls_context *context = comm->context;
     if (bytes <= comm->staging_bytes) return LS_OK;
-    ls_status status = context->driver->synchronize(context->device); /* it may be read */
+    ls_status status = side_drain(comm); /* it may be read */
+    if (status == LS_OK) status = context->driver->synchronize(context->device);
     if (status != LS_OK) return status;
     give_staging(comm, comm->staging);
     comm->staging = NULL;
@@ -271,31 +272,26 @@ static ls_status run_through_host(ls_comm *comm, const char *call, const Transfe
     if (status == LS_OK) status = grow_staging(comm, staging.bytes);
     if (status == LS_OK) {
         place_staging(&staging, comm->staging);
-        status = copy_staged(comm, &staging, false);
+        status = copy_staged(comm, &staging, false, NULL);
     }
     if (status == LS_OK) status = context->driver->synchronize(context->device);
     if (status == LS_OK) {
         status = comm_run(comm, call, &staging.transfer);
         if (status != LS_OK) error_set(&context->error, status, "%s", comm->failure.text);
     }
-    if (status == LS_OK) status = copy_staged(comm, &staging, true);
+    if (status == LS_OK) status = copy_staged(comm, &staging, true, NULL);
     close_staging(&staging);
     return status;
 }
 
 /* ---- on the device's stream ---- */
 
-/* In a graph the staging is the operation's own. */
+/* In a graph the staging is the operation's own. A NULL stream is the context's. */
 static ls_status run_on_stream(ls_comm *comm, const char *call, const Transfer *transfer,
-                               bool captured) {
+                               void *stream, bool captured) {
     ls_context *context = comm->context;
     Staging staging;
     void *memory = NULL;
-    if (context->capture && !context->capture->native)
-        return error_set(&context->error, LS_ERROR_UNSUPPORTED,
-                         "%s: %s has no graphs that record it: end the graph before it, call it, "
-                         "and begin another behind it",
-                         call, context->device->name);
     ls_status status = open_staging(comm, call, transfer, &staging);
     if (status == LS_OK && captured && staging.bytes > 0) {
         CommRecord *record = keep_record(comm, call, &(Transfer){.kind = TRANSFER_BARRIER});
@@ -307,12 +303,12 @@ static ls_status run_on_stream(ls_comm *comm, const char *call, const Transfer *
         memory = comm->staging;
     }
     if (status == LS_OK) place_staging(&staging, memory);
-    if (status == LS_OK) status = copy_staged(comm, &staging, false);
+    if (status == LS_OK) status = copy_staged(comm, &staging, false, stream);
     if (status == LS_OK) {
-        status = comm_queue(comm, call, &staging.transfer, captured);
+        status = comm_queue(comm, call, &staging.transfer, stream, captured);
         if (status != LS_OK) error_set(&context->error, status, "%s", comm->failure.text);
     }
-    if (status == LS_OK) status = copy_staged(comm, &staging, true);
+    if (status == LS_OK) status = copy_staged(comm, &staging, true, stream);
     close_staging(&staging);
     if (status == LS_OK && transfer->kind == TRANSFER_BARRIER && !captured)
         status = ls_synchronize(context);
@@ -346,11 +342,6 @@ static ls_status record_through_host(ls_comm *comm, const char *call, const Tran
     Staging staging;
     CommRecord *record = NULL;
     void *memory = NULL;
-    if (context->capture && !context->capture->native)
-        return error_set(&context->error, LS_ERROR_UNSUPPORTED,
-                         "%s: %s has no graphs that record copies: end the graph before it, call "
-                         "it, and begin another behind it",
-                         call, context->device->name);
     ls_status status = open_staging(comm, call, transfer, &staging);
     if (status == LS_OK && staging.bytes > 0)
         status = take_staging(comm, call, staging.bytes, &memory);
@@ -363,19 +354,24 @@ static ls_status record_through_host(ls_comm *comm, const char *call, const Tran
         record->staging = memory;
     else
         give_staging(comm, memory);
-    if (status == LS_OK) status = copy_staged(comm, &staging, false);
+    if (status == LS_OK) status = copy_staged(comm, &staging, false, NULL);
     if (status == LS_OK) status = record_host(record);
-    if (status == LS_OK) status = copy_staged(comm, &staging, true);
+    if (status == LS_OK) status = copy_staged(comm, &staging, true, NULL);
     close_staging(&staging);
     return status;
 }
 
 /* ---- beside the launches ---- */
 
+static bool is_on_cpu(const ls_comm *comm) {
+    return comm->context->driver->kind == LS_DEVICE_CPU;
+}
+
 static bool goes_aside(const ls_comm *comm) {
     const CommEngine *engine = comm->engine;
-    return comm->context->driver->kind == LS_DEVICE_CPU && comm->size > 1 &&
-           (!engine->any_thread || engine->any_thread(comm->state));
+    if (comm->size == 1) return false;
+    if (!is_on_cpu(comm)) return engine->queue != NULL;
+    return !engine->any_thread || engine->any_thread(comm->state);
 }
 
 /* The own part is copied in the stream's order. */
@@ -407,6 +403,11 @@ ls_status ls_comm_wait(ls_comm *comm) {
     static const char call[] = "ls_comm_wait";
     if (!comm) return error_set(NULL, LS_ERROR_ARGUMENT, "%s: comm is NULL", call);
     ls_context *context = comm->context;
+    bool captured;
+    ls_status status = context_captured(context, &captured);
+    captured |= context->capture != NULL;
+    if (status == LS_OK) status = side_join(comm, call, captured);
+    if (status != LS_OK) return status;
     if (!comm->aside) return ls_comm_check(comm);
     if (!context->capture) {
         const ProfileSpan span = profile_open(context, NULL);
@@ -422,9 +423,49 @@ ls_status ls_comm_wait(ls_comm *comm) {
 
 /* ---- operations ---- */
 
+static ls_status run_on_cpu(ls_comm *comm, const char *call, const Transfer *transfer,
+                            bool captured) {
+    ls_context *context = comm->context;
+    if (captured) {
+        CommRecord *record = keep_record(comm, call, transfer);
+        return record ? record_host(record) : error_memory(&context->error, call);
+    }
+    aside_wait(comm); /* whose bytes the own part may be */
+    ls_status status = copy_own(comm, transfer);
+    if (status != LS_OK) return status;
+    const ProfileSpan span = profile_open(context, NULL);
+    status = comm_run(comm, call, transfer);
+    if (status != LS_OK) error_set(&context->error, status, "%s", comm->failure.text);
+    profile_close(context, span, call, PROFILE_HOST, (Moved){0, 0});
+    return status;
+}
+
+/* The own part is copied in the stream's order, which waits for what was begun before something
+ * that is not. */
+static ls_status run_on_gpu(ls_comm *comm, const char *call, const Transfer *transfer, bool aside,
+                            bool captured) {
+    ls_context *context = comm->context;
+    const bool queues = comm->engine->queue != NULL;
+    if (context->capture && !context->capture->native)
+        return error_set(&context->error, LS_ERROR_UNSUPPORTED,
+                         "%s: %s has no graphs that record it: end the graph before it, call it, "
+                         "and begin another behind it",
+                         call, context->device->name);
+    ls_status status = aside ? LS_OK : side_join(comm, call, captured);
+    if (status == LS_OK) status = copy_own(comm, transfer);
+    if (status == LS_OK && aside) status = side_fork(comm, call, captured);
+    if (status != LS_OK) return status;
+    if (captured && !queues) return record_through_host(comm, call, transfer);
+    void *stream = aside ? comm->side.stream : NULL;
+    const ProfileSpan span = profile_open(context, stream);
+    status = queues ? run_on_stream(comm, call, transfer, stream, captured)
+                    : run_through_host(comm, call, transfer);
+    profile_close(context, span, call, PROFILE_HOST, (Moved){0, 0});
+    return status;
+}
+
 static ls_status run(ls_comm *comm, const char *call, const Transfer *transfer, bool aside) {
     ls_context *context = comm->context;
-    const bool on_cpu = context->driver->kind == LS_DEVICE_CPU;
     bool captured;
     ls_status status = context_captured(context, &captured);
     if (status != LS_OK) return status;
@@ -433,25 +474,10 @@ static ls_status run(ls_comm *comm, const char *call, const Transfer *transfer, 
         return error_set(&context->error, comm->failed_with, "%s", comm->failure.text);
     status = check_own(comm, call, transfer);
     if (status != LS_OK) return status;
-    if (aside && goes_aside(comm)) return begin(comm, call, transfer, captured);
-    if (on_cpu && captured) {
-        CommRecord *record = keep_record(comm, call, transfer);
-        return record ? record_host(record) : error_memory(&context->error, call);
-    }
-    if (on_cpu) aside_wait(comm); /* whose bytes the own part may be */
-    status = copy_own(comm, transfer);
-    if (status != LS_OK) return status;
-    if (captured && !comm->engine->queue) return record_through_host(comm, call, transfer);
-    const ProfileSpan span = profile_open(context, NULL);
-    if (on_cpu) {
-        status = comm_run(comm, call, transfer);
-        if (status != LS_OK) error_set(&context->error, status, "%s", comm->failure.text);
-    } else {
-        status = comm->engine->queue ? run_on_stream(comm, call, transfer, captured)
-                                     : run_through_host(comm, call, transfer);
-    }
-    profile_close(context, span, call, PROFILE_HOST, (Moved){0, 0});
-    return status;
+    aside = aside && goes_aside(comm);
+    if (!is_on_cpu(comm)) return run_on_gpu(comm, call, transfer, aside, captured);
+    return aside ? begin(comm, call, transfer, captured)
+                 : run_on_cpu(comm, call, transfer, captured);
 }
 
 static ls_status missing(const ls_comm *comm, const char *call, const char *what) {

@@ -3,6 +3,7 @@
  * failing once; a rank that does not come. Ranks are processes. */
 #include "fixtures.h"
 #include "comm_ranks.h"
+#include "stand_in.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -58,6 +59,193 @@ static void every_byte(void **state) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
             run_processes(sizes[k], i % 2 ? API_ENGINE : "shm", 0, all[i], true);
+}
+
+/* ---- beside the launches ---- */
+
+/* The device's state; ranks are forked, and each has its own. */
+static StandIn *device(void) {
+    StandInFunction *stand_in = NULL;
+    void *library = dlopen(STAND_IN_PATH, RTLD_NOW), *found = dlsym(library, "stand_in");
+    memcpy(&stand_in, &found, sizeof found);
+    return stand_in();
+}
+
+/* Streams that run late, each in an order of its own: see late.h. */
+static void in_any_order(void **state) {
+    static const uint64_t seeds[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    (void)state;
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+        device()->seed = seeds[i];
+        run_processes(2 + 2 * (int)(i % 2), API_ENGINE, 0, exchanges_beside_launches, true);
+    }
+    device()->seed = 0;
+}
+
+enum { FEW = 1000 };
+typedef struct Beside { /* an exchange of one value with each rank */
+    char *out, *in;
+    ls_comm_piece pieces[2][RANKS];
+    ls_comm_part send[RANKS], receive[RANKS];
+    int seen; /* what host work between begin and wait found in `in`; -1: it did not run */
+} Beside;
+
+static void look(void *argument, uint64_t first, uint64_t last) {
+    Beside *beside = argument;
+    (void)first, (void)last;
+    beside->seen = beside->in[0] | beside->in[RANKS * FEW - 1];
+}
+
+static void open_beside(Rank *rank, Beside *beside) {
+    char values[RANKS * FEW];
+    void *memory[2] = {NULL, NULL};
+    memset(values, rank->rank + 1, sizeof values);
+    for (int i = 0; i < 2; i++) WORKS(ls_alloc(rank->context, sizeof values, &memory[i]));
+    *beside = (Beside){.out = memory[0], .in = memory[1], .seen = -1};
+    WORKS(ls_copy_in(rank->context, beside->out, values, sizeof values));
+    memset(values, 0, sizeof values);
+    WORKS(ls_copy_in(rank->context, beside->in, values, sizeof values));
+    for (int k = 0; k < rank->size; k++) {
+        beside->pieces[0][k] = (ls_comm_piece){beside->out + k * FEW, FEW};
+        beside->pieces[1][k] = (ls_comm_piece){beside->in + k * FEW, FEW};
+        beside->send[k] = (ls_comm_part){&beside->pieces[0][k], 1};
+        beside->receive[k] = (ls_comm_part){&beside->pieces[1][k], 1};
+    }
+    beside->pieces[0][rank->rank].bytes = beside->pieces[1][rank->rank].bytes = 0;
+}
+
+static bool has_come(Rank *rank, const Beside *beside) {
+    char values[RANKS * FEW];
+    bool all = true;
+    WORKS(ls_copy_out(rank->context, values, beside->in, sizeof values));
+    for (int i = 0; i < rank->size * FEW; i++)
+        all &= values[i] == (i / FEW == rank->rank ? 0 : i / FEW + 1);
+    return all;
+}
+
+static void close_beside(Rank *rank, const Beside *beside) {
+    ls_free(rank->context, beside->out);
+    ls_free(rank->context, beside->in);
+}
+
+/* Nothing that is begun runs before it must (seed 0), and so what is launched behind it runs while
+ * it is still to come: it holds nothing up, at once and in a graph. */
+static void launches_go_on(Rank *rank) {
+    Beside beside;
+    const ls_host_work work = {look, &beside, 1};
+    ls_graph *graph = NULL;
+    for (int captured = 0; captured < 2; captured++) {
+        open_beside(rank, &beside);
+        if (captured) WORKS(ls_graph_begin(rank->context));
+        WORKS(ls_comm_begin_all_to_all(rank->comm, beside.send, beside.receive));
+        WORKS(ls_host_call(rank->context, &work));
+        if (!captured) WORKS(ls_synchronize(rank->context));
+        HOLDS(beside.seen == (captured ? -1 : 0));
+        WORKS(ls_comm_wait(rank->comm));
+        if (captured) WORKS(ls_graph_end(rank->context, &graph));
+        if (captured) WORKS(ls_graph_launch(graph));
+        HOLDS(has_come(rank, &beside) && beside.seen == 0);
+        ls_graph_destroy(graph);
+        close_beside(rank, &beside);
+    }
+}
+
+/* A graph begins behind what was begun before it, and ends behind what was begun in it. */
+static void graphs_wait(Rank *rank) {
+    Beside beside;
+    ls_comm_piece pieces[RANKS];
+    ls_comm_part parts[RANKS];
+    char values[RANKS * FEW];
+    ls_graph *graph = NULL;
+    open_beside(rank, &beside);
+    WORKS(ls_comm_begin_all_to_all(rank->comm, beside.send, beside.receive));
+    WORKS(ls_graph_begin(rank->context));
+    for (int k = 0; k < rank->size; k++) {
+        pieces[k] = (ls_comm_piece){beside.out + k * FEW, FEW};
+        parts[k] = (ls_comm_part){&pieces[k], 1};
+    }
+    WORKS(ls_comm_begin_all_gather(rank->comm, parts));
+    WORKS(ls_graph_end(rank->context, &graph));
+    HOLDS(has_come(rank, &beside));
+    WORKS(ls_graph_launch(graph));
+    WORKS(ls_copy_out(rank->context, values, beside.out, sizeof values));
+    for (int k = 0; k < rank->size; k++) HOLDS(values[k * FEW] == k + 1);
+    ls_graph_destroy(graph);
+    close_beside(rank, &beside);
+}
+
+/* A communicator that goes takes what it began to its end. */
+static void goes_with_what_it_began(Rank *rank) {
+    Beside beside;
+    open_beside(rank, &beside);
+    WORKS(ls_comm_begin_all_to_all(rank->comm, beside.send, beside.receive));
+    ls_comm_destroy(rank->comm);
+    rank->comm = NULL;
+    HOLDS(has_come(rank, &beside));
+    close_beside(rank, &beside);
+}
+
+/* Each call that it takes fails on all ranks, which say so and can go on. */
+static void calls_of_the_device_fail(Rank *rank) {
+    static const GpuVerb verbs[] = {VERB_event_create, VERB_stream_create, VERB_event_record,
+                                    VERB_stream_wait};
+    Beside beside;
+    open_beside(rank, &beside);
+    device()->fail_with = STAND_IN_ERROR;
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
+        device()->fail_verb = verbs[i];
+        HOLDS(ls_comm_begin_all_to_all(rank->comm, beside.send, beside.receive) == LS_ERROR_DEVICE);
+    }
+    device()->fail_verb = 0;
+    WORKS(ls_comm_begin_all_to_all(rank->comm, beside.send, beside.receive));
+    for (size_t i = 2; i < sizeof verbs / sizeof *verbs; i++) {
+        device()->fail_verb = verbs[i];
+        HOLDS(ls_comm_wait(rank->comm) == LS_ERROR_DEVICE);
+    }
+    device()->fail_verb = 0;
+    WORKS(ls_comm_wait(rank->comm));
+    HOLDS(has_come(rank, &beside));
+    close_beside(rank, &beside);
+}
+
+/* A program that captures a stream of its own, which the context works on. */
+static void captures_of_the_program(Rank *rank) {
+    const Driver *driver = rank->context->driver;
+    Device *gpu = rank->context->device;
+    void *stream = NULL;
+    size_t nodes;
+    Beside beside;
+    open_beside(rank, &beside);
+    WORKS(driver->stream_create(gpu, &stream));
+    WORKS(ls_context_use_stream(rank->context, stream));
+    WORKS(ls_comm_begin_all_to_all(rank->comm, beside.send, beside.receive));
+    WORKS(driver->capture_begin(gpu));
+    HOLDS(ls_comm_wait(rank->comm) == LS_ERROR_STATE);
+    HOLDS(ls_comm_begin_all_to_all(rank->comm, beside.send, beside.receive) == LS_ERROR_STATE);
+    HOLDS(strstr(ls_error_message(rank->context), "call ls_comm_wait ahead of the capture"));
+    WORKS(driver->capture_end(gpu, NULL, &nodes));
+    WORKS(ls_comm_wait(rank->comm));
+    HOLDS(has_come(rank, &beside));
+    WORKS(driver->capture_begin(gpu));
+    WORKS(ls_comm_begin_all_to_all(rank->comm, beside.send, beside.receive));
+    HOLDS(driver->capture_end(gpu, NULL, &nodes) == LS_ERROR_DEVICE); /* a branch is left */
+    WORKS(ls_comm_barrier(rank->comm));                               /* it goes on */
+    WORKS(driver->capture_begin(gpu));
+    WORKS(ls_comm_begin_all_to_all(rank->comm, beside.send, beside.receive));
+    WORKS(ls_comm_wait(rank->comm));
+    WORKS(driver->capture_end(gpu, NULL, &nodes));
+    close_beside(rank, &beside);
+    WORKS(ls_context_use_stream(rank->context, NULL));
+    driver->stream_destroy(gpu, stream);
+}
+
+static void beside_launches(void **state) {
+    (void)state;
+    run_processes(3, API_ENGINE, 0, launches_go_on, true);
+    run_processes(3, API_ENGINE, 0, graphs_wait, true);
+    run_processes(2, API_ENGINE, 0, goes_with_what_it_began, true);
+    run_processes(2, API_ENGINE, 0, calls_of_the_device_fail, true);
+    run_processes(2, API_ENGINE, 0, captures_of_the_program, true);
 }
 
 /* ---- a communicator of the trainer's ---- */
@@ -151,6 +339,7 @@ static void with_a_failing_call(Rank *rank) {
     const ls_comm_options options = {
         .rank = rank->rank, .size = rank->size, .id = &rank->id, .timeout_s = 1};
     ls_comm *comm = NULL;
+    setenv("STAND_IN_NCCL_TIMEOUT", "1", 1);
     if (rank->rank == 0) setenv("STAND_IN_NCCL_FAIL", failing, 1);
     WORKS(ls_context_create("cpu", NULL, &rank->context));
     ls_status status = ls_comm_create(rank->context, API_ENGINE, &options, &comm);
@@ -192,8 +381,10 @@ static void refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_byte), cmocka_unit_test(imported),      cmocka_unit_test(time_outs),
-        cmocka_unit_test(refused),    cmocka_unit_test(failing_calls),
+        cmocka_unit_test(every_byte),      cmocka_unit_test(in_any_order),
+        cmocka_unit_test(beside_launches), cmocka_unit_test(imported),
+        cmocka_unit_test(time_outs),       cmocka_unit_test(refused),
+        cmocka_unit_test(failing_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

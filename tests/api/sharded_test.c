@@ -3,6 +3,7 @@
  * tensors and between them; in graphs; what is refused, with the reason. Ranks are processes of
  * this machine. */
 #include "fixtures.h"
+#include "sharded.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -365,6 +366,32 @@ static bool compare(Run *run, const Rank *rank) {
     return same;
 }
 
+/* What a rank keeps of the arrays that are cut is 1/N of them, off by less than what lies between
+ * two places where a tensor may be cut: its whole, or 1024 elements. */
+static bool keeps_its_share(const Run *run, const Rank *rank) {
+    uint64_t own = 0, all = 0, most = 0, between[TENSORS] = {0};
+    for (size_t i = 0; i < run->count; i++)
+        if (run->pieces[i].cut && run->image->parameters[run->pieces[i].parameter].role == LS_INOUT)
+            own += run->pieces[i].bytes;
+    for (uint32_t i = 0; i < run->image->parameter_count; i++)
+        for (size_t t = 0; t < TENSORS; t++) {
+            const ls_image_parameter *row = &run->image->parameters[i];
+            const uint64_t bytes = rank->whole->bytes[i * TENSORS + t];
+            const uint64_t elements = (uint64_t)(rows[t] * columns[t]);
+            if (row->role != LS_INOUT || !(is_list(run->image, row) || is_one(run->image, row)))
+                continue;
+            all += bytes;
+            between[t] += rank->within && elements > 1024 ? bytes * 1024 / elements : bytes;
+        }
+    for (size_t t = 0; t < TENSORS; t++) most = between[t] > most ? between[t] : most;
+    const double off = fabs((double)own - (double)all / rank->size);
+    if (off > (double)most)
+        fprintf(stderr, "%s, rank %d of %d: has %llu of %llu bytes, off by more than %llu\n",
+                rank->step->step, rank->rank, rank->size, (unsigned long long)own,
+                (unsigned long long)all, (unsigned long long)most);
+    return off <= (double)most;
+}
+
 static void launch(Run *run, const Rank *rank) {
     ls_context *context = run->f.context;
     ls_graph *graph = NULL;
@@ -410,7 +437,7 @@ static int run_rank(const Rank *rank) {
     allocate(&run, rank->whole);
     bind(&run, rank->step);
     launch(&run, rank);
-    const bool same = compare(&run, rank);
+    const bool same = compare(&run, rank) && keeps_its_share(&run, rank);
     ls_step_destroy(run.f.step);
     run.f.step = NULL;
     ls_comm_destroy(comm);
@@ -480,116 +507,78 @@ static void same_bits(void **state) {
 
 /* ---- random programs ---- */
 
-enum { PROGRAMS = 4, LETS = 14, PROGRAM_BYTES = 8192 };
-typedef enum Kind { SCALAR, TENSOR, ELEMENT } Kind; /* what a value varies over */
+enum { PROGRAMS = 4 };
 
-typedef struct Writer {
-    char text[PROGRAM_BYTES];
-    size_t used;
-    uint32_t state;
-    Kind kinds[LETS + 5];
-    int count; /* of values: parameters, then lets */
-} Writer;
-
-static uint32_t pick(Writer *w, uint32_t below) {
-    w->state = w->state * 1664525u + 1013904223u;
-    return (w->state >> 12) % below;
+static float value_of(const ls_image_parameter *row, const char *data, uint64_t element) {
+    float value = 0;
+    if (row->type == LS_F32) memcpy(&value, data + 4 * element, 4);
+    if (row->type == LS_BF16) memcpy((char *)&value + 2, data + 2 * element, 2);
+    if (row->type == LS_BOOL) value = data[element];
+    return value;
 }
 
-static void __attribute__((format(printf, 2, 3))) put(Writer *w, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    w->used += (size_t)vsnprintf(w->text + w->used, sizeof w->text - w->used, format, arguments);
-    va_end(arguments);
-    assert_true(w->used < sizeof w->text);
+/* Bits, but that one NaN is as good as another. */
+static bool is_same(const ls_image_parameter *row, const char *data, const char *other,
+                    uint64_t bytes) {
+    const size_t size = ls_type_size(row->type);
+    for (uint64_t i = 0; i < bytes / size; i++)
+        if (memcmp(data + i * size, other + i * size, size) != 0 &&
+            !(isnan(value_of(row, data, i)) && isnan(value_of(row, other, i))))
+            return false;
+    return true;
 }
 
-/* A value of at least that kind, the later ones rather. */
-static int any_value(Writer *w, Kind least) {
-    for (;;) {
-        const int number = w->count - 1 - (int)pick(w, (uint32_t)w->count);
-        if (w->kinds[number] >= least) return number;
+/* The step on whole arrays has the bits of the interpreter. */
+static void compare_with_interpreter(const Case *c, const Whole *whole) {
+    static char *values[SHARDED_PARAMETERS * TENSORS];
+    static int64_t lengths[TENSORS];
+    uint64_t scalars[SHARDED_PARAMETERS] = {0};
+    const float number = 0.25f;
+    Run run;
+    open_run(&run, c);
+    const ls_image *image = run.image;
+    assert_true(image->parameter_count <= SHARDED_PARAMETERS);
+    for (size_t t = 0; t < TENSORS; t++) lengths[t] = rows[t] * columns[t];
+    for (size_t i = 0; i < image->parameter_count * TENSORS; i++) {
+        values[i] = calloc(1, whole->bytes[i] + 1);
+        if (whole->initial[i]) memcpy(values[i], whole->initial[i], whole->bytes[i]);
     }
-}
-
-static const char *name_of(const Writer *w, int number) {
-    static const char *const parameters[] = {"p", "m", "g", "scale", "lr"};
-    static char names[4][16];
-    static int next;
-    (void)w;
-    if (number < 5) return parameters[number];
-    next = (next + 1) % 4;
-    snprintf(names[next], sizeof names[next], "x%d", number);
-    return names[next];
-}
-
-/* A reduction of what has elements, or of what there is of each tensor. */
-static Kind put_reduction(Writer *w) {
-    static const char *const each[] = {"sum[n]", "mean[n]", "max[n]", "min[n]", "norm[n]"};
-    static const char *const all[] = {"sum[t, n]", "max[t, n]", "min[t, n]", "norm[t, n]"};
-    static const char *const tensors[] = {"sum[t]", "max[t]", "min[t]"};
-    const int from = any_value(w, TENSOR);
-    const char *name = name_of(w, from);
-    if (w->kinds[from] == TENSOR) return put(w, "%s(%s)\n", tensors[pick(w, 3)], name), SCALAR;
-    if (pick(w, 5) == 0) return put(w, "logsumexp[n](%s)\n", name), TENSOR;
-    if (pick(w, 2) == 0) return put(w, "%s(%s)\n", each[pick(w, 5)], name), TENSOR;
-    return put(w, "%s(%s)\n", all[pick(w, 4)], name), SCALAR;
-}
-
-static Kind put_operation(Writer *w) {
-    const int a = any_value(w, SCALAR), b = any_value(w, SCALAR), c = any_value(w, SCALAR);
-    const char *x = name_of(w, a), *y = name_of(w, b), *z = name_of(w, c);
-    Kind kind = w->kinds[a] > w->kinds[b] ? w->kinds[a] : w->kinds[b];
-    switch (pick(w, 6)) {
-    case 0: put(w, "%s * %s - 0.25\n", x, y); return kind;
-    case 1: put(w, "%s / (1.0 + abs(%s))\n", x, y); return kind;
-    case 2: put(w, "exp(min(%s, 1.0)) + %s\n", x, y); return kind;
-    case 3: put(w, "sqrt(abs(%s) + %s ** 2)\n", x, y); return kind;
-    case 4:
-        put(w, "tanh(%s) * f32(size(n)) / (2.0 + f32(index(t))) + %s\n", x, y);
-        return kind > TENSOR ? kind : TENSOR;
-    default:
-        put(w, "if %s > %s then %s else -%s\n", x, y, z, y);
-        return kind > w->kinds[c] ? kind : w->kinds[c];
+    void *data[SHARDED_PARAMETERS], **of[SHARDED_PARAMETERS];
+    for (uint32_t i = 0; i < image->parameter_count; i++) {
+        const ls_image_parameter *row = &image->parameters[i];
+        of[i] = (void **)&values[i * TENSORS];
+        data[i] = row->rank == 0 ? &scalars[i] : row->rank == 1 ? of[i][ALONE] : (void *)of[i];
+        if (row->rank == 0 && row->role != LS_OUT) memcpy(&scalars[i], &number, sizeof number);
     }
-}
-
-static int last_of(const Writer *w, Kind kind) {
-    int number = w->count - 1;
-    while (w->kinds[number] != kind) number--;
-    return number;
-}
-
-static void write_program(Writer *w, uint32_t seed) {
-    *w = (Writer){.state = seed * 7919 + 17,
-                  .kinds = {ELEMENT, ELEMENT, ELEMENT, TENSOR, SCALAR},
-                  .count = 5};
-    put(w, "step random[t, n of t](inout p: f32[t, n], inout m: bf16[t, n], g: f32[t, n],\n"
-           "        scale: f32[t], lr: f32, out each: f32[t], out total: f32, out some: bool) {\n");
-    for (int i = 0; i < LETS; i++) {
-        put(w, "    let x%d = ", w->count);
-        const Kind kind = pick(w, 2) ? put_reduction(w) : put_operation(w);
-        w->kinds[w->count++] = kind;
+    assert_true(sharded_interpret(program, TENSORS, lengths, data, LAUNCHES));
+    for (uint32_t i = 0; i < image->parameter_count; i++) {
+        const ls_image_parameter *row = &image->parameters[i];
+        bool same =
+            row->rank > 0 || is_same(row, (const char *)&scalars[i],
+                                     (const char *)&whole->scalars[i], ls_type_size(row->type));
+        for (size_t t = 0; t < TENSORS && row->rank > 0; t++)
+            same &= is_same(row, values[i * TENSORS + t], whole->result[i * TENSORS + t],
+                            whole->bytes[i * TENSORS + t]);
+        if (!same) fprintf(stderr, "`%s` is not the interpreter's:\n%s", row->name, program);
+        assert_true(same);
     }
-    put(w, "    each = %s\n    total = %s\n", name_of(w, last_of(w, TENSOR)),
-        name_of(w, last_of(w, SCALAR)));
-    const char *element = name_of(w, last_of(w, ELEMENT));
-    put(w, "    some = any[t, n](%s > 0.0)\n    m = %s\n    p -= lr * %s * each + total\n}\n",
-        element, element, element);
+    for (size_t i = 0; i < image->parameter_count * TENSORS; i++) free(values[i]);
+    close_run(&run);
 }
 
 /* SHARDED_PROGRAMS=100 for more of them. */
 static void random_programs(void **state) {
     static const Case random = {"random", true, true, false};
+    static char text[SHARDED_TEXT];
     const char *wanted = getenv("SHARDED_PROGRAMS");
     const int programs = wanted ? atoi(wanted) : PROGRAMS;
-    Writer w;
     (void)state;
     for (int i = 0; i < programs; i++) {
         Whole whole;
-        write_program(&w, (uint32_t)i);
-        program = w.text;
+        sharded_random(text, (uint32_t)i);
+        program = text;
         make_whole(&random, &whole);
+        compare_with_interpreter(&random, &whole);
         run_ranks(&random, &whole, 2 + i % 3, i % 4 != 3, i % 2 == 1);
         free_whole(&whole);
     }

@@ -81,12 +81,11 @@ static void make_lengths(Rank *r) {
 }
 
 /* In shares of the whole: 1/4 and so on, so that nothing overflows in many steps. */
-static float *array(int64_t elements, float value) {
-    float *made = NULL;
-    const size_t bytes = ((size_t)elements * sizeof *made + 63) / 64 * 64;
-    made = aligned_alloc(64, bytes ? bytes : 64);
-    for (int64_t i = 0; made && i < elements; i++) made[i] = value * (float)(i % 7 - 3);
-    if (!made) exit(3);
+static float *array(const Rank *r, int64_t elements, float value) {
+    void *memory = NULL;
+    check(r, ls_alloc(r->context, (size_t)(elements ? elements : 1) * sizeof(float), &memory));
+    float *made = memory;
+    for (int64_t i = 0; i < elements; i++) made[i] = value * (float)(i % 7 - 3);
     return made;
 }
 
@@ -139,12 +138,12 @@ static void open_rank(Rank *r) {
         r->counts[k] = ls_partition_run(r->whole, TENSORS, r->cuts, k, r->pieces[k]);
     for (size_t i = 0; i < r->counts[r->rank]; i++)
         r->piece_lengths[i] = r->pieces[r->rank][i].count;
-    r->p = array(r->offsets[TENSORS], 0.01f);
-    r->g = array(r->offsets[TENSORS], 0.001f);
-    r->m = array(own_elements(r, r->rank), 0);
-    r->v = array(own_elements(r, r->rank), 0);
+    r->p = array(r, r->offsets[TENSORS], 0.01f);
+    r->g = array(r, r->offsets[TENSORS], 0.001f);
+    r->m = array(r, own_elements(r, r->rank), 0);
+    r->v = array(r, own_elements(r, r->rank), 0);
     for (int k = 0; k < r->size; k++)
-        r->received[k] = k == r->rank ? NULL : array(own_elements(r, r->rank), 0);
+        r->received[k] = k == r->rank ? NULL : array(r, own_elements(r, r->rank), 0);
     bind_gradients(r, r->counts[r->rank]);
     const ls_partition_parts parts = {.tensors = r->whole, .count = TENSORS, .cuts = r->cuts};
     check(r, ls_step_partition(r->step, r->comm, &parts));
@@ -215,7 +214,7 @@ static void run(Rank *r) {
         gather[k] = (ls_comm_part){weights[k], r->counts[k]};
         if (own_elements(r, k) > most) most = own_elements(r, k);
     }
-    float *scratch = array(most, 0);
+    float *scratch = array(r, most, 0);
     double *ratios = calloc((size_t)r->repeats, sizeof *ratios);
     double *of_cpu = calloc((size_t)r->repeats, sizeof *of_cpu);
     double best = 1e300, exchange = 1e300, last = 1e300, copy = 1e300;
@@ -256,7 +255,7 @@ static void run(Rank *r) {
                        2 * (uint64_t)r->offsets[TENSORS] * sizeof(float)};
     free(ratios);
     free(of_cpu);
-    free(scratch);
+    ls_free(r->context, scratch);
 }
 
 int main(int count, char **words) {

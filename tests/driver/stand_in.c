@@ -1,5 +1,6 @@
 /* stand_in.c: see stand_in.h. Built twice: with STAND_IN_CUDA and with STAND_IN_HIP. */
 #include "stand_in.h"
+#include "branches.h"
 #include "late.h"
 
 #include <stdio.h>
@@ -17,7 +18,7 @@ enum {
     CAPTURE_FORBIDS = 900,
     UPDATE_FAILED = 910
 };
-enum { KERNEL_NAME = 64, RECORDED_MAX = 64, WORDS_MAX = 96 };
+enum { KERNEL_NAME = 64, RECORDED_MAX = 128, WORDS_MAX = 96 };
 
 static StandIn state = {.version = 1 << 30,
                         .devices = 2,
@@ -44,8 +45,8 @@ static bool is_current(void) {
 typedef struct Object {
     char kind; /* 's'tream, 'm'odule, 'f'unction, 'e'vent, 'r'ecording, 'g'raph */
     char name[KERNEL_NAME];
-    bool capturing;
-    void *context; /* what was current when it was made */
+    BranchStream capture; /* of a stream: the capture that it is in */
+    void *context;        /* what was current when it was made */
     int device;
     const StandInCode *code;  /* of a module and its functions, or NULL */
     void *module;             /* of a function */
@@ -64,6 +65,7 @@ typedef struct Object {
         const void *from;
         size_t bytes, rows, to_pitch, from_pitch;
         uint32_t value, unit;
+        BranchMark mark; /* no work, but an event's record or a wait for it */
     } * launched;
     size_t launched_count;
     /* Of a graph with a while node: its body, 'b', which counts down, and the array that names it.
@@ -77,6 +79,7 @@ typedef struct Object {
     LateStream *queue; /* of a stream */
     bool for_copies, untimed;
     LateEvent event;
+    BranchEvent captured;  /* of an event */
     struct Object *others; /* made before: what a lost device leaves is not lost itself */
 } Object;
 
@@ -104,6 +107,10 @@ static void drop(Object *object) {
     while (*link != object) link = &(*link)->others;
     *link = object->others;
     free(object);
+}
+
+static bool is_capturing(const void *stream) {
+    return ((const Object *)stream)->capture.root != NULL;
 }
 
 static int destroy(void *handle, char kind, long *count) {
@@ -157,7 +164,7 @@ static bool is_forbidden(void) {
 
 static UNUSED int do_stream_synchronize(void *stream) {
     Object *queue = stream;
-    if (!usable(stream) || queue->capturing) return INVALID_HANDLE;
+    if (!usable(stream) || is_capturing(queue)) return INVALID_HANDLE;
     if (is_forbidden()) return CAPTURE_FORBIDS;
     return late_finish(queue->queue);
 }
@@ -176,7 +183,7 @@ static UNUSED int do_stream_device(void *stream, int *device) {
 
 static UNUSED int do_stream_capturing(void *stream, int *status) {
     if (!usable(stream)) return INVALID_HANDLE;
-    *status = ((Object *)stream)->capturing;
+    *status = is_capturing(stream);
     return 0;
 }
 
@@ -224,7 +231,7 @@ static int submit(void *stream, struct Launched launched);
 static int copy(LateCopy kind, void *to, const void *from, size_t bytes, void *stream) {
     const Object *queue = stream;
     if (!usable(stream)) return INVALID_HANDLE;
-    if (queue->capturing)
+    if (is_capturing(queue))
         return submit(stream, (struct Launched){.to = to, .from = from, .bytes = bytes, .rows = 1});
     state.copies_in += kind != LATE_WITHIN;
     state.copies_within += kind == LATE_WITHIN;
@@ -250,7 +257,7 @@ static UNUSED int copy_rows(void *to, size_t to_pitch, const void *from, size_t 
     if (to_pitch < width || from_pitch < width || to_pitch > INT32_MAX || from_pitch > INT32_MAX)
         return INVALID_VALUE;
     if (!usable(stream)) return INVALID_HANDLE;
-    if (((Object *)stream)->capturing)
+    if (is_capturing(stream))
         return submit(stream, (struct Launched){.to = to,
                                                 .from = from,
                                                 .bytes = width,
@@ -297,7 +304,7 @@ static UNUSED int do_pinned_free(void *pointer) {
 
 static int fill_memory(void *to, uint32_t value, uint32_t unit, size_t count, void *stream) {
     if (!usable(stream)) return INVALID_HANDLE;
-    if (((Object *)stream)->capturing)
+    if (is_capturing(stream))
         return submit(stream, (struct Launched){
                                   .to = to, .bytes = count * unit, .value = value, .unit = unit});
     return late_fill(((Object *)stream)->queue, to, value, unit, count);
@@ -416,7 +423,7 @@ static bool queued_uses(const void *what, const void *thing) {
     return uses;
 }
 
-static int queue_launches(const Object *stream, const struct Launched *launched, size_t count,
+static int queue_launches(LateStream *stream, const struct Launched *launched, size_t count,
                           const Object *graph) {
     Queued *queued = malloc(sizeof *queued + count * sizeof *launched);
     if (!queued) return OUT_OF_MEMORY;
@@ -425,12 +432,14 @@ static int queue_launches(const Object *stream, const struct Launched *launched,
     if (graph) queued->stop = graph->stop;
     if (graph) queued->initial = graph->initial;
     if (count) memcpy(queued->launched, launched, count * sizeof *launched);
-    return late_queue(stream->queue, (LateWork){run_queued, free, queued_uses, queued});
+    return late_queue(stream, (LateWork){run_queued, free, queued_uses, queued});
 }
 
 static int submit(void *stream, struct Launched launched) {
     Object *queue = stream;
-    if (!queue->capturing) return queue_launches(queue, &launched, 1, NULL);
+    if (!is_capturing(queue)) return queue_launches(queue->queue, &launched, 1, NULL);
+    if (launched.mark.kind == BRANCH_WORK) launched.mark.branch = queue->capture.branch;
+    queue = queue->capture.root->owner;
     if (!queue->launched) queue->launched = calloc(RECORDED_MAX, sizeof launched);
     if (!queue->launched || queue->launched_count == RECORDED_MAX) return OUT_OF_MEMORY;
     queue->launched[queue->launched_count++] = launched;
@@ -446,7 +455,8 @@ static int start(void *function, unsigned grid_x, unsigned grid_y, unsigned grid
         return INVALID_VALUE;
     struct Launched launched = {.together = together};
     fill(&launched, function, grid_x, block_x, parameters);
-    if (together && state.unrecorded) return queue_launches(stream, &launched, 1, NULL);
+    if (together && state.unrecorded)
+        return queue_launches(((Object *)stream)->queue, &launched, 1, NULL);
     return submit(stream, launched);
 }
 
@@ -489,8 +499,13 @@ static UNUSED int do_event_create(void **event, unsigned flags) {
 }
 
 static UNUSED int do_event_record(void *event, void *stream) {
-    if (!usable(stream) || !is(event, 'e') || ((Object *)stream)->capturing) return INVALID_HANDLE;
-    return late_record(&((Object *)event)->event, ((Object *)stream)->queue);
+    Object *queue = stream, *recorded = event;
+    if (!usable(stream) || !is(event, 'e')) return INVALID_HANDLE;
+    if (is_capturing(queue))
+        return submit(stream, (struct Launched){
+                                  .mark = branches_record(&queue->capture, &recorded->captured)});
+    recorded->captured.root = NULL;
+    return late_record(&recorded->event, queue->queue);
 }
 
 static UNUSED int do_event_synchronize(void *event) {
@@ -505,10 +520,14 @@ static UNUSED int do_event_query(void *event) {
 }
 
 static UNUSED int do_stream_wait(void *stream, void *event, unsigned flags) {
-    if (!usable(stream) || !is(event, 'e') || flags || ((Object *)stream)->capturing)
-        return INVALID_HANDLE;
+    Object *queue = stream, *waited = event;
+    struct Launched launched = {0};
+    int error;
+    if (!usable(stream) || !is(event, 'e') || flags) return INVALID_HANDLE;
     state.stream_waits++;
-    return late_wait(((Object *)stream)->queue, &((Object *)event)->event);
+    if (branches_wait(&queue->capture, queue, &waited->captured, &launched.mark, &error))
+        return error ? error : submit(stream, launched);
+    return late_wait(queue->queue, &waited->event);
 }
 
 static UNUSED int do_event_elapsed(float *milliseconds, void *start, void *end) {
@@ -521,217 +540,6 @@ static UNUSED int do_event_destroy(void *event) {
     return destroy(event, 'e', &state.events);
 }
 
-static UNUSED int do_capture_begin(void *stream, int mode) {
-    if (!usable(stream) || ((Object *)stream)->capturing) return INVALID_HANDLE;
-    ((Object *)stream)->capturing = true;
-    state.capture_mode = mode;
-    if (mode != GPU_CAPTURE_RELAXED) strict_capture = stream;
-    return 0;
-}
-
-static UNUSED int do_capture_mode(int *mode) {
-    int before = thread_mode;
-    thread_mode = *mode;
-    *mode = before;
-    return 0;
-}
-
-/* A capture that fails ends all the same, without a graph. */
-static UNUSED int do_capture_end(void *stream, void **graph) {
-    Object *queue = stream;
-    if (!usable(stream) || !queue->capturing) return INVALID_HANDLE;
-    if (state.calls == state.fail_at) {
-        free(queue->launched);
-        queue->launched = NULL;
-        queue->launched_count = 0;
-        queue->capturing = false;
-        if (strict_capture == queue) strict_capture = NULL;
-        return state.fail_with;
-    }
-    int error = create(graph, 'r', &state.recordings);
-    if (error) return error;
-    Object *recording = *graph;
-    recording->launched = queue->launched;
-    recording->launched_count = queue->launched_count;
-    queue->launched = NULL;
-    queue->launched_count = 0;
-    queue->capturing = false;
-    if (strict_capture == queue) strict_capture = NULL;
-    return 0;
-}
-
-static UNUSED int do_graph_instantiate(void **executable, void *graph, unsigned long long flags) {
-    const Object *recording = graph;
-    if (!is(graph, 'r') || flags) return INVALID_HANDLE;
-    int error = create(executable, 'g', &state.graphs);
-    if (error) return error;
-    Object *made = *executable;
-    made->launched = calloc(RECORDED_MAX, sizeof *made->launched);
-    if (!made->launched) return OUT_OF_MEMORY;
-    if (recording->launched)
-        memcpy(made->launched, recording->launched,
-               recording->launched_count * sizeof *made->launched);
-    made->launched_count = recording->launched_count;
-    made->origin = recording->launched;
-    if (recording->body) {
-        const Object *body = recording->body;
-        if (!body->left) return INVALID_VALUE;
-        memcpy(made->launched, body->launched, body->launched_count * sizeof *made->launched);
-        made->launched_count = body->launched_count;
-        made->left = body->left;
-        made->stop = body->stop;
-        if (made->stop && recording->stop != made->stop) return INVALID_VALUE; /* no first look */
-        made->initial = recording->initial;
-    }
-    state.instantiations++;
-    return 0;
-}
-
-/* A node is where its launch stands in the recording. */
-static UNUSED int do_capture_info(void *stream, int *status, unsigned long long *id, void **graph,
-                                  void *const **nodes, size_t *count) {
-    static _Thread_local void *last;
-    Object *queue = stream;
-    if (!usable(stream)) return INVALID_HANDLE;
-    *status = queue->capturing;
-    *id = 1;
-    *graph = NULL;
-    last = queue->launched_count ? &queue->launched[queue->launched_count - 1] : NULL;
-    *nodes = &last;
-    *count = queue->launched_count > 0;
-    return 0;
-}
-
-static UNUSED int do_graph_nodes(void *graph, void **nodes, size_t *count) {
-    if (!is(graph, 'r') || nodes) return INVALID_HANDLE;
-    *count = ((Object *)graph)->launched_count;
-    return 0;
-}
-
-static void set_launched(struct Launched *launched, const void *parameters) {
-    const GpuNode *given = parameters;
-#ifdef STAND_IN_CUDA
-    const unsigned *grid = given->cuda.grid, *block = given->cuda.block;
-    const Object *function = given->cuda.function;
-    void **words = given->cuda.parameters;
-#else
-    const unsigned *grid = given->hip.grid, *block = given->hip.block;
-    const Object *function = (void *)given->hip.function;
-    void **words = given->hip.parameters;
-#endif
-    state.node_sets++;
-    fill(launched, function, grid[0], block[0], words);
-}
-
-static UNUSED int do_node_set(void *node, const void *parameters) {
-    set_launched(node, parameters);
-    return 0;
-}
-
-static UNUSED int do_executable_set(void *executable, void *node, const void *parameters) {
-    Object *graph = executable;
-    if (!is(executable, 'g') || !is_current()) return INVALID_HANDLE;
-    if (!state.updates) return UPDATE_FAILED;
-    set_launched(&graph->launched[(struct Launched *)node - (struct Launched *)graph->origin],
-                 parameters);
-    return 0;
-}
-
-static UNUSED int do_graph_launch(void *executable, void *stream) {
-    const Object *graph = executable;
-    if (!usable(stream) || !is(executable, 'g')) return INVALID_HANDLE;
-    state.graph_launches++;
-    if (((Object *)stream)->capturing) {
-        int error = graph->left ? NOT_SUPPORTED : 0;
-        for (size_t i = 0; !error && i < graph->launched_count; i++)
-            error = submit(stream, graph->launched[i]);
-        return error;
-    }
-    return queue_launches(stream, graph->launched, graph->launched_count, graph);
-}
-
-static UNUSED int do_graph_create(void **graph, unsigned flags) {
-    return flags ? INVALID_VALUE : create(graph, 'r', &state.recordings);
-}
-
-static UNUSED int do_graph_condition(unsigned long long *handle, void *graph, void *context,
-                                     unsigned value, unsigned flags) {
-    if (!is(graph, 'r') || context != current_context || flags != CUDA_CONDITION_ASSIGN)
-        return INVALID_VALUE;
-    ((Object *)graph)->initial = value;
-    *handle = (uintptr_t)graph;
-    return 0;
-}
-
-static UNUSED int do_graph_add(void **node, void *graph, void *const *before, const void *edges,
-                               size_t count, void *parameters) {
-    GpuWhile *given = parameters;
-    Object *recording = graph;
-    if (!is(graph, 'r') || edges || count != (recording->stop != NULL) ||
-        (count && before[0] != recording) || recording->body ||
-        given->type != CUDA_NODE_CONDITIONAL || given->kind != CUDA_CONDITION_WHILE ||
-        given->size != 1 || given->handle != (uintptr_t)graph || given->context != current_context)
-        return INVALID_VALUE;
-    recording->body = calloc(1, sizeof *recording->body);
-    if (!recording->body) return OUT_OF_MEMORY;
-    recording->body->kind = 'b';
-    recording->body->context = graph;
-    *node = recording->bodies[0] = recording->body;
-    given->bodies = recording->bodies;
-    return 0;
-}
-
-static UNUSED int do_graph_child(void **node, void *graph, void *const *before, size_t count,
-                                 void *child) {
-    Object *body = graph;
-    const Object *given = child;
-    const bool first = !body->launched;
-    if (!is(graph, 'b') || !is(child, 'r') || count != !first ||
-        (count && before[0] != body->launched))
-        return INVALID_VALUE;
-    if (body->launched_count + given->launched_count > RECORDED_MAX) return OUT_OF_MEMORY;
-    for (size_t i = 0; i < given->launched_count; i++)
-        if (given->launched[i].function) return NOT_SUPPORTED; /* of the host */
-    if (first) body->launched = calloc(RECORDED_MAX, sizeof *body->launched);
-    if (!body->launched) return OUT_OF_MEMORY;
-    if (given->launched_count)
-        memcpy(&body->launched[body->launched_count], given->launched,
-               given->launched_count * sizeof *body->launched);
-    body->launched_count += given->launched_count;
-    *node = body->launched;
-    return 0;
-}
-
-static UNUSED int do_graph_kernel(void **node, void *graph, void *const *before, size_t count,
-                                  const void *parameters) {
-    const GpuNode *given = parameters;
-    Object *body = graph;
-    unsigned long long handle;
-    const bool within = is(graph, 'b');
-    if ((!within && !is(graph, 'r')) || count != within ||
-        (within && before[0] != body->launched) || !is(given->cuda.function, 'f') ||
-        given->cuda.grid[0] != 1 || given->cuda.block[0] != 1)
-        return INVALID_VALUE;
-    const bool until = strcmp(((Object *)given->cuda.function)->name, "ls_until") == 0;
-    if (!until && (!within || strcmp(((Object *)given->cuda.function)->name, "ls_repeat") != 0))
-        return INVALID_VALUE;
-    uint32_t step = 1;
-    memcpy(&body->left, given->cuda.parameters[0], sizeof body->left);
-    if (until) memcpy(&body->stop, given->cuda.parameters[1], sizeof body->stop);
-    memcpy(&handle, given->cuda.parameters[until ? 2 : 1], sizeof handle);
-    if (until) memcpy(&step, given->cuda.parameters[3], sizeof step);
-    *node = body;
-    return step == within && handle == (uintptr_t)(within ? body->context : body) ? 0
-                                                                                  : INVALID_VALUE;
-}
-
-static UNUSED int do_graph_release(void *executable) {
-    late_settled(executable, "a graph");
-    return destroy(executable, 'g', &state.graphs);
-}
-
-static UNUSED int do_graph_destroy(void *graph) {
-    return destroy(graph, 'r', &state.recordings);
-}
+#include "stand_in_graphs.h"
 
 #include "exports.h"

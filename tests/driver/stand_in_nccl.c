@@ -4,7 +4,7 @@
  *
  * STAND_IN_NCCL_FAIL=ncclSend makes the first call of that name fail;
  * STAND_IN_NCCL_HANG=ncclGroupEnd makes such a call wait until the communicator is aborted, as
- * where a rank does not come. */
+ * where a rank does not come. STAND_IN_NCCL_TIMEOUT=1 is the seconds that ranks wait; 60 else. */
 #include "runtime.h"
 #include "comm/comm.h"
 
@@ -20,7 +20,6 @@ static const char driver[] = "LOCKSTEP_CUDA", launch_call[] = "cuLaunchHostFunc"
 static const char driver[] = "LOCKSTEP_HIP", launch_call[] = "hipLaunchHostFunc";
 #endif
 enum { SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, REMOTE_ERROR = 6, PARTS = 64 };
-static const double timeout_s = 5;
 
 typedef struct NcclId {
     char internal[128];
@@ -81,8 +80,11 @@ int ncclCommInitRank(NcclComm *comm, int size, NcclId id, int rank) {
     if (!call || size > PARTS) return SYSTEM_ERROR;
     NcclComm made = calloc(1, sizeof *made);
     Error error = {0};
-    CommPlace place = {
-        .rank = rank, .size = size, .id = (const ls_comm_id *)&id, .timeout_s = timeout_s};
+    const char *timeout = getenv("STAND_IN_NCCL_TIMEOUT");
+    CommPlace place = {.rank = rank,
+                       .size = size,
+                       .id = (const ls_comm_id *)&id,
+                       .timeout_s = timeout ? atof(timeout) : 60};
     if (!made) return SYSTEM_ERROR;
     made->rank = rank;
     made->size = size;

@@ -1,4 +1,4 @@
-"""cross.py CHARLM DEVICES [--quick]: one hash for all of the cross product.
+"""cross.py CHARLM DEVICES [--quick] [cpu] [killed] [devices] [long]: one hash for all of the cross product, or of these parts of it.
 
 charlm trains one layer of 32 channels for 20 steps, with clipping, the loss scale, dropout and
 accumulation, once for each number of ranks x engine x threads x host compiler x level of the
@@ -16,7 +16,8 @@ import sys
 import tempfile
 import time
 
-RANKS = (1, 2, 4, 8)
+PARTS = ("cpu", "killed", "devices", "long")
+RANKS, LIMIT_S = (1, 2, 4, 8), 1800  # a run may take
 SMALL = ("--blas none --layers 1 --channels 32 --heads 2 --context 16 --batch 16 --micro 2 --clip 0.2 --warm 3 "
          "--dropout 0.1 --steps 20 --report 10 --evaluate 10 --sample 0 --hash").split()
 TINY = ("--layers 1 --channels 32 --heads 2 --context 8 --batch 8 --steps 2 --report 1 --dropout 0.1 --sample 0 "
@@ -66,7 +67,12 @@ class Cross:
 
     def expect(self, name, wanted, arguments, ranks, engine="shm", **variables):
         """Gives the hash; `wanted` None: it is the first."""
-        output, errors = self.start(arguments, ranks, engine, **variables).communicate(timeout=600)
+        process = self.start(arguments, ranks, engine, **variables)
+        try:
+            output, errors = process.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, errors = "", f"not done after {LIMIT_S} s"
         found = hash_of(output)
         self.runs += 1
         if found is None or wanted not in (None, found):
@@ -123,30 +129,41 @@ class Cross:
         for ranks in RANKS:
             found = self.expect(f"cpu, {ranks} ranks", wanted, ["--device", "cpu", "--blas", "none", *TINY], ranks)
             wanted = wanted or found
-        for vendor, compiler in (("cuda", "NVRTC"), ("hip", "HIPRTC")):
+        for vendor, compiler, engine in (("cuda", "NVRTC", "nccl"), ("hip", "HIPRTC", "rccl")):
             library = os.path.join(self.devices, f"emulated_{vendor}.so")
             if not os.path.exists(library):
                 print(f"no emulated {vendor}", flush=True)
                 continue
+            arguments = ["--device", vendor, "--blas", os.path.join(self.devices, f"emulated_blas_{vendor}.so"), *TINY]
+            variables = {f"LOCKSTEP_{vendor.upper()}": library, f"LOCKSTEP_{compiler}": library,
+                         "LOCKSTEP_NCCL": os.path.join(self.devices, f"../driver/stand_in_nccl_{vendor}.so")}
             for ranks in RANKS[:2] if quick else RANKS:
-                blas = os.path.join(self.devices, f"emulated_blas_{vendor}.so")
-                self.expect(f"emulated {vendor}, {ranks} ranks", wanted, ["--device", vendor, "--blas", blas, *TINY], ranks,
-                            **{f"LOCKSTEP_{vendor.upper()}": library, f"LOCKSTEP_{compiler}": library})
+                self.expect(f"emulated {vendor}, {ranks} ranks", wanted, arguments, ranks, **variables)
+            for ranks in () if quick else RANKS[1:]:  # beside the backward pass, with streams in some order
+                self.expect(f"emulated {vendor}, {ranks} ranks by {engine}", wanted,
+                            [*arguments, "--comm", engine, "--buckets", "2"], ranks, SIMT_SEED=str(ranks), **variables)
         print(f"with emulated devices: {self.runs - before} runs, hash {wanted}", flush=True)
 
 
 def main():
     quick = "--quick" in sys.argv
-    charlm, devices = [a for a in sys.argv[1:] if not a.startswith("--")]
+    words = [a for a in sys.argv[1:] if not a.startswith("--")]
+    charlm, devices, *parts = words if len(words) > 1 else sys.exit(__doc__)
+    if not set(parts) <= set(PARTS):
+        sys.exit(__doc__)
+    parts = parts or (PARTS[:-1] if quick else PARTS)
     with tempfile.TemporaryDirectory() as folder:
         cross = Cross(charlm, devices, folder)
-        wanted = cross.on_cpu(quick)
+        wanted = cross.on_cpu(quick) if "cpu" in parts else None
         before = cross.runs
-        for ranks, then in ((4, 2), (2, 8), (8, 1)):
-            cross.killed(wanted, ranks, then)
-        print(f"with a rank killed: {cross.runs - before} runs", flush=True)
-        cross.on_devices(quick)
-        if not quick:
+        if "killed" in parts:
+            wanted = wanted or cross.expect("1 rank", None, ["--device", "cpu", *SMALL], 1)
+            for ranks, then in ((4, 2), (2, 8), (8, 1)):
+                cross.killed(wanted, ranks, then)
+            print(f"with a rank killed: {cross.runs - before} runs", flush=True)
+        if "devices" in parts:
+            cross.on_devices(quick)
+        if "long" in parts:
             cross.of_1000_steps()
     print(f"{cross.runs} runs, {cross.failures} with another result")
     return 1 if cross.failures else 0

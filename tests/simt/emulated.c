@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "stand_in.h"
+#include "branches.h"
 #include "emulated_compiler.h"
 #include "extents.h"
 #include "fiber.h"
@@ -61,7 +62,7 @@ typedef struct Function {
     struct Function *next;
 } Function;
 
-typedef enum WorkKind { WORK_LAUNCH, WORK_COPY, WORK_FILL, WORK_HOST } WorkKind;
+typedef enum WorkKind { WORK_LAUNCH, WORK_COPY, WORK_FILL, WORK_HOST, WORK_EVENT } WorkKind;
 typedef struct Work {
     WorkKind kind;
     Function *function;
@@ -74,12 +75,13 @@ typedef struct Work {
     uint32_t value, unit;                     /* a fill: the value and how many bytes of it */
     void (*host_function)(void *);
     void *host_argument;
+    BranchMark mark; /* of an event's record, or a wait for it */
 } Work;
 
 typedef struct Node Node;
-typedef struct Queue { /* a stream, a recording, a graph */
-    bool capturing;
-    LateStream *late; /* of a stream: what is not captured */
+typedef struct Queue {    /* a stream, a recording, a graph */
+    BranchStream capture; /* of a stream: the capture that it is in */
+    LateStream *late;     /* of a stream: what is not captured */
     Work *work;
     size_t count, capacity;
     Node *nodes;
@@ -255,7 +257,15 @@ static bool queued_uses(const void *what, const void *thing) {
     return uses;
 }
 
-static int queue_work(const Queue *stream, const Work *work, size_t count, const Queue *graph) {
+static bool is_capturing(const Queue *queue) {
+    return queue && queue->capture.root;
+}
+
+static LateStream *late_of(const Queue *queue) {
+    return queue ? queue->late : NULL;
+}
+
+static int queue_work(LateStream *stream, const Work *work, size_t count, const Queue *graph) {
     Queued *queued = calloc(1, sizeof *queued);
     int error = queued ? 0 : OUT_OF_MEMORY;
     for (size_t i = 0; !error && i < count; i++) error = record(&queued->work, work[i]);
@@ -266,13 +276,14 @@ static int queue_work(const Queue *stream, const Work *work, size_t count, const
     queued->graph = graph;
     queued->work.left = graph ? graph->left : NULL;
     queued->work.stop = graph ? graph->stop : NULL;
-    return late_queue(stream ? stream->late : NULL,
-                      (LateWork){run_queued, release_queued, queued_uses, queued});
+    return late_queue(stream, (LateWork){run_queued, release_queued, queued_uses, queued});
 }
 
 static int submit(void *stream, Work work) {
-    Queue *queue = stream;
-    return queue && queue->capturing ? record(queue, work) : queue_work(queue, &work, 1, NULL);
+    const Queue *queue = stream;
+    if (!is_capturing(queue)) return queue_work(late_of(queue), &work, 1, NULL);
+    if (work.kind != WORK_EVENT) work.mark.branch = queue->capture.branch;
+    return record(queue->capture.root->owner, work);
 }
 
 static UNUSED int do_host_function(void *stream, void (*function)(void *), void *argument) {
@@ -305,8 +316,8 @@ static UNUSED int do_stream_destroy(void *stream) {
 }
 static UNUSED int do_stream_synchronize(void *stream) {
     const Queue *queue = stream;
-    if (queue && queue->capturing) return fail(INVALID_VALUE, "a stream that captures");
-    return late_finish(queue ? queue->late : NULL);
+    if (is_capturing(queue)) return fail(INVALID_VALUE, "a stream that captures");
+    return late_finish(late_of(queue));
 }
 
 static UNUSED int do_stream_context(void *stream, void **context) {
@@ -316,7 +327,7 @@ static UNUSED int do_stream_device(void *stream, int *device) {
     return (void)stream, *device = 0, 0;
 }
 static UNUSED int do_stream_capturing(void *stream, int *status) {
-    return *status = ((Queue *)stream)->capturing, 0;
+    return *status = is_capturing(stream), 0;
 }
 
 /* ---- memory ---- */
@@ -366,10 +377,10 @@ static UNUSED int do_memory_info(size_t *free_bytes, size_t *total_bytes) {
 }
 static int copy(LateCopy kind, void *to, const void *from, size_t bytes, void *stream) {
     const Queue *queue = stream;
-    if (queue && queue->capturing)
+    if (is_capturing(queue))
         return submit(stream,
                       (Work){.kind = WORK_COPY, .to = to, .from = from, .bytes = bytes, .rows = 1});
-    return late_copy(queue ? queue->late : NULL, kind, to, from, bytes);
+    return late_copy(late_of(queue), kind, to, from, bytes);
 }
 static UNUSED int do_copy_in(void *to, void *from, size_t bytes, void *stream) {
     return copy(LATE_IN, to, from, bytes, stream);
@@ -385,7 +396,7 @@ static int copy_rows(const Work *rows, void *stream) {
     int error = 0;
     if (rows->to_pitch < rows->bytes || rows->from_pitch < rows->bytes)
         return fail(INVALID_VALUE, "rows that are wider than their pitch are copied");
-    if (queue && queue->capturing) return submit(stream, *rows);
+    if (is_capturing(queue)) return submit(stream, *rows);
     for (size_t i = 0; i < rows->rows && !error; i++)
         error = copy(LATE_WITHIN, rows->to + i * rows->to_pitch,
                      (const char *)rows->from + i * rows->from_pitch, rows->bytes, stream);
@@ -434,8 +445,8 @@ static int fill(void *to, uint32_t value, uint32_t unit, size_t count, void *str
     const Queue *queue = stream;
     const Work work = {
         .kind = WORK_FILL, .to = to, .value = value, .unit = unit, .bytes = count * unit};
-    if (queue && queue->capturing) return submit(stream, work);
-    return late_fill(queue ? queue->late : NULL, to, value, unit, count);
+    if (is_capturing(queue)) return submit(stream, work);
+    return late_fill(late_of(queue), to, value, unit, count);
 }
 static UNUSED int do_fill_8(void *to, unsigned char value, size_t count, void *stream) {
     return fill(to, value, 1, count, stream);
@@ -526,182 +537,51 @@ static UNUSED int do_blocks_together(int *blocks, void *function, int threads,
 
 /* ---- events and graphs ---- */
 
+typedef struct Event {
+    LateEvent late;
+    BranchEvent captured;
+} Event;
 static UNUSED int do_event_create(void **made, unsigned flags) {
-    *made = flags & ~2u ? NULL : calloc(1, sizeof(LateEvent)); /* 2: without a time */
+    *made = flags & ~2u ? NULL : calloc(1, sizeof(Event)); /* 2: without a time */
     state.events += *made != NULL;
     return *made ? 0 : OUT_OF_MEMORY;
 }
 static UNUSED int do_event_record(void *used, void *stream) {
     const Queue *queue = stream;
-    if (queue && queue->capturing) return fail(NOT_SUPPORTED, "an event within a capture");
-    return late_record(used, queue ? queue->late : NULL);
+    Event *event = used;
+    if (is_capturing(queue))
+        return submit(stream, (Work){.kind = WORK_EVENT,
+                                     .mark = branches_record(&queue->capture, &event->captured)});
+    event->captured.root = NULL;
+    return late_record(&event->late, late_of(queue));
 }
 static UNUSED int do_event_synchronize(void *used) {
-    return late_finish_event(used);
+    return late_finish_event(&((Event *)used)->late);
 }
 static UNUSED int do_event_query(void *used) {
-    return late_done(used) ? 0 : LATE_NOT_READY;
+    return late_done(&((Event *)used)->late) ? 0 : LATE_NOT_READY;
 }
 static UNUSED int do_stream_wait(void *stream, void *used, unsigned flags) {
-    const Queue *queue = stream;
-    if (flags || (queue && queue->capturing)) return fail(NOT_SUPPORTED, "a wait within a capture");
-    return late_wait(queue ? queue->late : NULL, used);
+    Queue *queue = stream;
+    const Event *event = used;
+    Work work = {.kind = WORK_EVENT};
+    int error;
+    if (flags) return fail(INVALID_VALUE, "a wait of another kind");
+    if (queue && branches_wait(&queue->capture, queue, &event->captured, &work.mark, &error))
+        return error ? fail(error, "a capture waits for what is not of it, or the other way round")
+                     : submit(stream, work);
+    return late_wait(late_of(queue), &event->late);
 }
 static UNUSED int do_event_elapsed(float *milliseconds, void *start, void *end) {
-    return late_elapsed(start, end, milliseconds);
+    return late_elapsed(&((Event *)start)->late, &((Event *)end)->late, milliseconds);
 }
 static UNUSED int do_event_destroy(void *used) {
-    late_event_drop(used);
+    late_event_drop(&((Event *)used)->late);
     free(used);
     state.events--;
     return 0;
 }
 
-static UNUSED int do_capture_mode(int *mode) {
-    return *mode = 0, 0;
-}
-static UNUSED int do_capture_begin(void *stream, int mode) {
-    (void)mode;
-    ((Queue *)stream)->capturing = true;
-    return 0;
-}
-static UNUSED int do_capture_end(void *stream, void **graph) {
-    Queue *queue = stream;
-    if (state.calls == state.fail_at) { /* it ends all the same, without a graph */
-        drop_work(queue);
-        queue->capturing = false;
-        return state.fail_with;
-    }
-    int error = queue_create(graph, &state.recordings);
-    if (error) return error;
-    *(Queue *)*graph = *queue;
-    ((Queue *)*graph)->capturing = false;
-    ((Queue *)*graph)->late = NULL;
-    for (Node *node = queue->nodes; node; node = node->next) node->recording = *graph;
-    *queue = (Queue){.late = queue->late};
-    return 0;
-}
-static UNUSED int do_graph_instantiate(void **executable, void *graph, unsigned long long flags) {
-    const Queue *recording = graph;
-    int error = flags ? INVALID_VALUE : queue_create(executable, &state.graphs);
-    if (recording->body) recording = recording->body;
-    for (size_t i = 0; !error && i < recording->count; i++)
-        error = record(*executable, recording->work[i]);
-    if (!error) ((Queue *)*executable)->left = recording->left;
-    if (!error) ((Queue *)*executable)->stop = recording->stop;
-    return error;
-}
-static UNUSED int do_capture_info(void *stream, int *status, unsigned long long *id, void **graph,
-                                  void *const **nodes, size_t *count) {
-    Queue *queue = stream;
-    Node *made = queue->count ? calloc(1, sizeof *made) : NULL;
-    *status = queue->capturing;
-    *id = 1;
-    *graph = NULL;
-    *count = made != NULL;
-    if (!made) return queue->count ? OUT_OF_MEMORY : 0;
-    *made = (Node){made, queue, queue->count - 1, queue->nodes};
-    queue->nodes = made;
-    *nodes = &made->self;
-    return 0;
-}
-static UNUSED int do_graph_nodes(void *graph, void **nodes, size_t *count) {
-    if (nodes) return INVALID_VALUE;
-    *count = ((const Queue *)graph)->count;
-    return 0;
-}
-static int set_work(Queue *queue, const Node *node, const void *parameters) {
-    const GpuNode *given = parameters;
-    Work *work = &queue->work[node->index];
-#ifdef STAND_IN_CUDA
-    Work fresh = {.function = given->cuda.function,
-                  .blocks = given->cuda.grid[0],
-                  .threads = given->cuda.block[0]};
-    void **arguments = given->cuda.parameters;
-#else
-    Work fresh = {.function = (void *)given->hip.function,
-                  .blocks = given->hip.grid[0],
-                  .threads = given->hip.block[0]};
-    void **arguments = given->hip.parameters;
-#endif
-    if (work->kind != WORK_LAUNCH) return fail(INVALID_VALUE, "the node is no kernel");
-    fresh.cooperative = work->cooperative;
-    int error = copy_arguments(&fresh, arguments[0]);
-    if (error) return error;
-    free(work->arguments);
-    *work = fresh;
-    return 0;
-}
-static UNUSED int do_node_set(void *node, const void *parameters) {
-    return set_work(((const Node *)node)->recording, node, parameters);
-}
-static UNUSED int do_executable_set(void *executable, void *node, const void *parameters) {
-    return set_work(executable, node, parameters);
-}
-static UNUSED int do_graph_launch(void *executable, void *stream) {
-    const Queue *graph = executable, *queue = stream;
-    int error = 0;
-    if (!queue || !queue->capturing) return queue_work(queue, graph->work, graph->count, graph);
-    if (graph->left) return fail(NOT_SUPPORTED, "a graph with a while node within a capture");
-    for (size_t i = 0; !error && i < graph->count; i++) error = record(stream, graph->work[i]);
-    return error;
-}
-/* The one graph with a while node that Lockstep makes: see gpu_repeat.c. */
-static UNUSED int do_graph_create(void **graph, unsigned flags) {
-    return flags ? INVALID_VALUE : queue_create(graph, &state.recordings);
-}
-static UNUSED int do_graph_condition(unsigned long long *handle, void *graph, void *context,
-                                     unsigned value, unsigned flags) {
-    *handle = (uintptr_t)graph;
-    if (context == &the_context && value <= 1 && flags == CUDA_CONDITION_ASSIGN) return 0;
-    return fail(INVALID_VALUE, "a condition of another kind");
-}
-static UNUSED int do_graph_add(void **node, void *graph, void *const *before, const void *edges,
-                               size_t count, void *parameters) {
-    static long bodies;
-    GpuWhile *given = parameters;
-    Queue *recording = graph;
-    if (edges || count != (recording->stop != NULL) || (count && before[0] != graph) ||
-        recording->body || given->type != CUDA_NODE_CONDITIONAL ||
-        given->kind != CUDA_CONDITION_WHILE || given->size != 1 ||
-        given->handle != (uintptr_t)graph)
-        return fail(INVALID_VALUE, "a node of another kind");
-    int error = queue_create(&recording->bodies[0], &bodies);
-    if (error) return error;
-    *node = recording->body = recording->bodies[0];
-    given->bodies = recording->bodies;
-    return 0;
-}
-static UNUSED int do_graph_child(void **node, void *graph, void *const *before, size_t count,
-                                 void *child) {
-    Queue *body = graph;
-    const Queue *given = child;
-    int error = count != (body->count > 0) || (count && before[0] != body) ? INVALID_VALUE : 0;
-    for (size_t i = 0; !error && i < given->count; i++)
-        error = given->work[i].kind == WORK_HOST ? NOT_SUPPORTED : record(body, given->work[i]);
-    *node = body;
-    return error;
-}
-static UNUSED int do_graph_kernel(void **node, void *graph, void *const *before, size_t count,
-                                  const void *parameters) {
-    const GpuNode *given = parameters;
-    Queue *body = graph;
-    const char *name = ((Function *)given->cuda.function)->name;
-    const bool until = strcmp(name, "ls_until") == 0;
-    if (count > 1 || (count && before[0] != body) || given->cuda.grid[0] != 1 ||
-        (!until && (!count || strcmp(name, "ls_repeat") != 0)))
-        return fail(INVALID_VALUE, "a kernel that is neither ls_repeat nor ls_until");
-    memcpy(&body->left, given->cuda.parameters[0], sizeof body->left);
-    if (until) memcpy(&body->stop, given->cuda.parameters[1], sizeof body->stop);
-    *node = body;
-    return 0;
-}
-static UNUSED int do_graph_release(void *executable) {
-    late_settled(executable, "a graph");
-    return queue_destroy(executable, &state.graphs);
-}
-static UNUSED int do_graph_destroy(void *graph) {
-    return queue_destroy(graph, &state.recordings);
-}
+#include "emulated_graphs.h"
 
 #include "exports.h"

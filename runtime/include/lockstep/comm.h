@@ -128,14 +128,17 @@ ls_status ls_comm_barrier(ls_comm *comm);
  * them, so that what was launched before has written what they send, and go on in their order.
  * What they send may not be written, and what they receive not be used, by what comes before
  * ls_comm_wait. So a part of the gradients is exchanged while the next is computed; bytes and their
- * order are those of the operations above. In graphs too, each with its ls_comm_wait. Where they
- * cannot run aside (on GPUs so far, and with an MPI that one thread only may call) they are done in
- * the stream's order. */
+ * order are those of the operations above. In graphs too, each with its ls_comm_wait. On a CPU a
+ * thread does them, on a GPU with NCCL or RCCL a stream of the communicator's own, a branch of a
+ * graph. Where they cannot run aside (on a GPU through the host, and with an MPI that one thread
+ * only may call) they are done in the stream's order. */
 ls_status ls_comm_begin_all_to_all(ls_comm *comm, const ls_comm_part *send,
                                    const ls_comm_part *receive);
 ls_status ls_comm_begin_all_gather(ls_comm *comm, const ls_comm_part *parts);
 /* What is launched from here on waits for all that was begun; on a CPU the call does. Gives the
- * failure of any. Every other operation of the communicator waits for them, too. */
+ * failure of any. Every other operation of the communicator waits for them, too, and so do
+ * ls_graph_begin and, for what was begun in the graph, ls_graph_end; a program that captures the
+ * context's stream itself calls it before and in the capture. */
 ls_status ls_comm_wait(ls_comm *comm);
 
 /* Ends the communicator for all ranks: what waits there gives LS_ERROR_COMM at once. May be called
