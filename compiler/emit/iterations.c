@@ -123,6 +123,8 @@ const char *emit_iterations(Emitter *e, const char *sizes, const char *calls) {
     if (e->target->together_limit)
         text_printf(&text, "if (iteration + 1 < %s) ls_wait_for_blocks(a->%s);\n", total(e),
                     e->waiting_name);
+    else if (e->target->gpu)
+        text_puts(&text, "ls_barrier();\n");
     text_puts(&text, "}\n");
     return text.data;
 }

@@ -51,6 +51,7 @@ static void call_all(Emitter *e, Text *out, const Kernel *kernel, const PhaseTex
     e->waiting_name = state;
     for (size_t i = kernel->first; i < kernel->first + kernel->count; i++) {
         if (i > kernel->first && state) text_printf(out, "ls_wait_for_blocks(a->%s);\n", state);
+        if (i > kernel->first && !state && e->target->gpu) text_puts(out, "ls_barrier();\n");
         run_phase(out, &phases[i], "LS_RUN_ALL");
     }
 }
