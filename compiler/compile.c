@@ -67,85 +67,133 @@ static Function *reduce(Function *derived) {
     return gathered == once ? once : simplify(gathered);
 }
 
-static void compile_function(ls_compilation *c, size_t number, Function *function) {
-    StepState *step = &c->steps[number];
-    Text lowered, derived, simplified;
-    step->lowered = function;
-    ir_check(step->lowered, STAGE_LOWERED);
-    dump_ir(c, step->lowered, "1-lowered.ir", NULL, &lowered);
-    step->derived = derive(step->lowered);
+static Function *derive_function(ls_compilation *c, Function *lowered, Text *text) {
+    Text before;
+    ir_check(lowered, STAGE_LOWERED);
+    dump_ir(c, lowered, "1-lowered.ir", NULL, &before);
+    Function *derived = derive(lowered);
+    if (derived) dump_ir(c, derived, "2-derived.ir", &before, text);
+    return derived;
+}
+
+static void compile_derived(ls_compilation *c, StepState *step, const Text *before) {
+    Text text;
     if (!step->derived) return;
     ir_check(step->derived, STAGE_DERIVED);
-    dump_ir(c, step->derived, "2-derived.ir", &lowered, &derived);
     step->simplified = reduce(step->derived);
     if (!step->simplified) return;
     Function *strips = strip_mine(step->simplified);
     if (strips != step->simplified) step->simplified = simplify(strips);
     ir_check(step->simplified, STAGE_GATHERED);
-    dump_ir(c, step->simplified, "3-simplified.ir", &derived, &simplified);
+    dump_ir(c, step->simplified, "3-simplified.ir", before, &text);
 }
 
-/* A part by the passes of a step; again where it becomes several. */
+static void compile_function(ls_compilation *c, size_t number, Function *function) {
+    StepState *step = &c->steps[number];
+    Text derived;
+    step->lowered = function;
+    step->derived = derive_function(c, function, &derived);
+    compile_derived(c, step, &derived);
+}
+
+/* ---- steps with `for` ---- */
+
+static void name_part(ls_compilation *c, const char *step, Sequence *sequence, size_t number) {
+    sequence->parts[number].function->name =
+        arena_printf(&c->compiler.arena, "%s__%zu", step, number + 1);
+}
+
+/* Whether the part has become several, in no more loops than they need. */
+static bool distribute(Sequence *sequence, size_t number, const Function *f) {
+    const size_t before = sequence->part_count;
+    if (!distribute_loop(sequence, number, f)) return false;
+    for (size_t i = number; i <= number + sequence->part_count - before; i++)
+        while (drop_dead_loop(sequence, i)) continue;
+    return true;
+}
+
+/* The parts from where they are derived; again where one becomes several. */
 static bool compile_part(ls_compilation *c, const char *step, Sequence *sequence, size_t number) {
     c->steps = arena_grow(&c->compiler.arena, c->steps, c->state_count, &c->state_capacity,
                           sizeof *c->steps);
-    const size_t own = c->state_count++;
+    StepState *own = &c->steps[c->state_count++];
     do {
+        name_part(c, step, sequence, number);
         Function *part = sequence->parts[number].function;
-        part->name = arena_printf(&c->compiler.arena, "%s__%zu", step, number + 1);
-        c->steps[own] = (StepState){.lowered = NULL};
-        compile_function(c, own, part);
-    } while (c->steps[own].simplified &&
-             distribute_loop(sequence, number, c->steps[own].simplified));
-    sequence->parts[number].function = c->steps[own].simplified;
-    return c->steps[own].simplified;
+        *own = (StepState){.lowered = part, .derived = part};
+        compile_derived(c, own, NULL);
+    } while (own->simplified && distribute(sequence, number, own->simplified));
+    sequence->parts[number].function = own->simplified;
+    return own->simplified;
 }
 
-/* What the interpreter of the tests holds the sequence against. */
-static const Sequence *derive_source(ls_compilation *c, const Sequence *sequence) {
-    Sequence *source = arena_alloc(&c->compiler.arena, sizeof *source);
-    *source = *sequence;
-    source->parts = arena_alloc(&c->compiler.arena, sequence->part_count * sizeof *source->parts);
+/* The same parts in memory of their own. */
+static Sequence copy_parts(ls_compilation *c, const Sequence *sequence) {
+    Sequence copy = *sequence;
+    copy.parts = arena_alloc(&c->compiler.arena, (copy.part_count + 1) * sizeof *copy.parts);
+    memcpy(copy.parts, sequence->parts, copy.part_count * sizeof *copy.parts);
+    copy.part_capacity = copy.part_count;
+    return copy;
+}
+
+/* Derives all parts. What they are then is the source, which the interpreter of the tests holds the
+ * sequence against. */
+static bool derive_parts(ls_compilation *c, const char *step, Sequence *sequence) {
+    Text text;
     for (size_t i = 0; i < sequence->part_count; i++) {
-        source->parts[i] = sequence->parts[i];
-        source->parts[i].function = derive(sequence->parts[i].function);
-        if (!source->parts[i].function) return NULL;
+        name_part(c, step, sequence, i);
+        sequence->parts[i].function = derive_function(c, sequence->parts[i].function, &text);
+        if (!sequence->parts[i].function) return false;
     }
-    return source;
+    Sequence *source = arena_alloc(&c->compiler.arena, sizeof *source);
+    *source = copy_parts(c, sequence);
+    sequence->source = source;
+    return true;
+}
+
+/* What one launch needs to run the loops around the part, if it does all that they do. */
+static void find_iteration(Sequence *sequence, size_t number) {
+    Part *part = &sequence->parts[number];
+    const uint32_t loops = sequence_loops(sequence, number);
+    part->function->iteration = loops ? sequence_iteration(sequence, part, loops) : NULL;
+}
+
+/* Whether the part, or some of it, would go by strips. */
+static bool goes_by_strips(ls_compilation *c, const Sequence *sequence, size_t number) {
+    Sequence copy = copy_parts(c, sequence);
+    Function *f = copy.parts[number].function = simplify(copy.parts[number].function);
+    find_iteration(&copy, number);
+    return strips_axis(f) >= 0 || distribute_loop(&copy, number, f);
 }
 
 /* Makes perfect nests of loops that have statements around another loop, from the inside out, where
  * strips can run them. */
-static void sink_parts(ls_compilation *c, Sequence *sequence) {
-    Sequence tried = *sequence;
+static bool sink_parts(ls_compilation *c, Sequence *sequence) {
+    Sequence made = copy_parts(c, sequence);
     bool any = false;
     for (size_t i = 0; i < sequence->loop_count; i++) any |= sequence->loops[i].outer != 0;
-    if (!any) return;
-    any = false;
-    tried.parts = arena_alloc(&c->compiler.arena, sequence->part_count * sizeof *tried.parts);
-    for (size_t i = 0; i < sequence->part_count; i++) {
-        tried.parts[i] = sequence->parts[i];
-        tried.parts[i].function = reduce(sequence->source->parts[i].function);
-        if (!tried.parts[i].function) return;
+    for (size_t i = 0; any && i < made.part_count; i++) {
+        made.parts[i].function = reduce(made.parts[i].function);
+        if (!made.parts[i].function) return false;
     }
-    for (uint32_t loop = (uint32_t)tried.loop_count; loop > 0; loop--)
-        any |= sink_statements(&tried, loop);
-    if (!any) return;
-    *sequence = tried;
-    for (size_t i = 0; i < tried.part_count; i++) {
-        const uint32_t loops = sequence_loops(&tried, i);
-        tried.parts[i].function->iteration =
-            loops ? sequence_iteration(&tried, &tried.parts[i], loops) : NULL;
+    bool sunk = false;
+    for (uint32_t loop = (uint32_t)made.loop_count; any && loop > 0; loop--) {
+        Sequence tried = copy_parts(c, &made);
+        size_t number;
+        if (!sink_statements(&tried, loop, &number) || !goes_by_strips(c, &tried, number)) continue;
+        made = tried;
+        sunk = true;
     }
+    if (sunk) *sequence = made;
+    for (size_t i = 0; sunk && i < sequence->part_count; i++) find_iteration(sequence, i);
+    return true;
 }
 
 static void compile_parts(ls_compilation *c, size_t number, Function *function,
                           Sequence *sequence) {
-    bool good = true;
     const size_t first = c->state_count;
-    sequence->source = derive_source(c, sequence);
-    if (sequence->source) sink_parts(c, sequence);
-    for (size_t i = 0; i < sequence->part_count; i++)
+    bool good = derive_parts(c, function->name, sequence) && sink_parts(c, sequence);
+    for (size_t i = 0; good && i < sequence->part_count; i++)
         good = compile_part(c, function->name, sequence, i) && good;
     c->steps[number] = (StepState){.lowered = function,
                                    .derived = function,

@@ -98,6 +98,11 @@ LS_FN u8 *ls_block_memory(void) {
 /* This block's own part, of so many bytes, of a temporary. */
 #define LS_OWN(all, bytes) ((u8 *)(all) + (i64)ls_block() * (((i64)(bytes) + 255) / 256 * 256))
 
+/* Copies by all threads of the block: of what it has in shared memory for a while. */
+template <class Element> LS_FN void ls_copy_by_block(Element *to, const Element *from, i64 count) {
+    for (i64 i = ls_thread(); i < count; i += ls_threads()) to[i] = from[i];
+}
+
 /* A last-block epilogue: whether this block is the last to arrive, and a phase that it runs on its
  * own. */
 #define LS_LAST(counter) ls_last_block(counter)

@@ -55,11 +55,14 @@ template <class Element> LS_FN Element *ls_tensor(Element *const *all, i64 at) {
 }
 
 /* The array into which whole vectors are stored, as an address that NVVM does not know from that of the
- * elements: where a vector and its elements begin at one address, it splits the vector. */
+ * elements: where a vector and its elements begin at one address, it splits the vector. It is one
+ * of the device's memory, unless some arrays of the text are in shared memory (LS_PROMOTED). */
 template <class Element> LS_FN Element *ls_whole(Element *data) {
 #ifdef __CUDA_ARCH__
     asm("" : "+l"(data));
+#ifndef LS_PROMOTED
     __builtin_assume(__isGlobal(data));
+#endif
 #endif
     return data;
 }

@@ -1,7 +1,9 @@
 /* emit.h: a plan as source text, and the tables of an image. image.c makes the module and the
- * image; phase.c a function for each phase; kernel.c, row_fusion.c, row_panels.c, row_kernel.c and
- * segment_epilogue.c the entry points that call them; nest_*.c print nests; items.c counts the
- * items of a phase and axes.c names its axes; names.c makes every identifier. */
+ * image, variants.c says which variants it has; phase.c makes a function for each phase; kernel.c,
+ * row_fusion.c, row_panels.c, row_kernel.c and segment_epilogue.c the entry points that call them,
+ * iterations.c those that run a loop over time, whose states promote.c keeps in shared memory;
+ * nest_*.c print nests; items.c counts the items of a phase and axes.c names its axes; names.c
+ * makes every identifier. */
 #ifndef LOCKSTEP_EMIT_H
 #define LOCKSTEP_EMIT_H
 
@@ -27,6 +29,11 @@ const ls_image *emit_sequence(const Sequence *sequence, const ls_image *const *p
 size_t emit_words_bound(const Plan *plan);
 /* The number of elements, of all phases together, up to which the grouping is used. */
 uint64_t emit_work_limit(const Plan *plan, const Target *target, const Grouping *grouping);
+
+/* promote.c: whether the variant keeps states and temporaries in shared memory; iterations.c:
+ * whether its lanes run all iterations of their elements. */
+bool emit_has_promoted(const ls_image_variant *variant);
+bool emit_has_lanes(const ls_image_variant *variant);
 
 /* names.c: identifiers of generated text. The words and suffixes that it reserves, for tests that
  * give a program such names; NULL after the last one. */
@@ -109,6 +116,10 @@ typedef struct Emitter {
     const char **step_name;       /* by parameter and axis the bytes from one slice to the next */
     bool strips;                  /* each block does so for strips of its own (ir/strips.c) */
     const char **strip_name;      /* by parameter: the bytes from one coordinate to the next */
+    bool lanes;                   /* a lane does all iterations of its elements */
+    bool promotes;        /* one block does all iterations, or those of a strip: promote.c */
+    const bool *promoted; /* by array: whether it is in shared memory for them; NULL: none is */
+    uint64_t room;        /* the bytes that each of these has there */
     Field *fields; /* the plan's temporaries, then the partial results and counters of the phases */
     size_t field_count, field_capacity;
     bool *touched; /* by phase and array: whether the phase's text uses the pointer */
@@ -251,6 +262,15 @@ uint32_t emit_panel_conditions(Emitter *e, const Grouping *grouping,
 void emit_panel_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *sizes,
                        const PhaseText *phases, ls_image_kernel *row);
 
+/* image.c: with `rows` the variant for such rows, unless no kernel has them: *variant stays without
+ * a name. False: with the problem in *problem. */
+bool emit_variant(Emitter *e, const ls_image_variant *first, ls_image_variant *variant,
+                  ls_image_layout layout, Grouping grouping, const RowClass *rows,
+                  const char **problem);
+/* variants.c: the variants for each layout up to the last one; NULL where there can be none. */
+ls_image_variant *emit_variants(Emitter *e, ls_image_layout last, uint32_t *count,
+                                const char **problem);
+
 /* kernel.c */
 /* The head of an entry point, with the lengths of axes that its text uses. `alone`: a block has a
  * multiprocessor to itself. */
@@ -315,9 +335,26 @@ uint32_t emit_iteration_words(const Emitter *e, Text *out);
 const char *emit_iterations(Emitter *e, const char *sizes, const char *calls);
 const char *emit_strips(Emitter *e, const char *sizes, const Kernel *kernel,
                         const PhaseText *phases);
+bool emit_is_elementwise(
+    const Plan *plan); /* whether a lane can do all iterations of its elements */
+const char *emit_lanes(Emitter *e, const char *sizes, const PhaseText *phase);
+const char *emit_one_block(Emitter *e, const char *sizes, const Kernel *kernel,
+                           const PhaseText *phases); /* which no other waits for */
 void emit_strip_items(Emitter *e, ls_image_kernel *row);
 const ls_image_strips *emit_strip_row(Emitter *e);
 
+/* promote.c: the arrays that are in shared memory for all iterations; false: there are none. Needs
+ * the text of all phases. Then their declarations, with which temporaries lie there; the copies of
+ * states around the iterations; and what the lengths must be for that. */
+bool emit_find_promoted(Emitter *e);
+bool emit_is_promoted(const Emitter *e, size_t array);
+void emit_declare_promoted(Emitter *e, Text *out);
+void emit_copy_states_in(Emitter *e, Text *out);
+void emit_copy_states_out(Emitter *e, Text *out);
+uint32_t emit_promotion_conditions(const Emitter *e, ls_image_condition *conditions);
+
+/* kernel.c: whether the blocks of a kernel, of all phases or not, wait for each other. */
+bool emit_waits(const Emitter *e, bool all);
 /* kernel.c: gives the block a part of its own of a temporary, in its copy of the arguments. */
 void emit_own_field(Emitter *e, Text *out, const char *copy, Field *field);
 /* kernel.c: the pre-reductions that every block computes redundantly ahead of a kernel's phases,

@@ -3,7 +3,8 @@
  * The calls of its phases stand in the loop, and each iteration has arguments of its own, `turn`:
  * the slices' pointers and the coordinate. All blocks take part in each iteration and wait for each
  * other behind it; or, where nothing goes from one strip of an axis to another (ir/strips.c), the
- * loop over strips stands around the iterations, and a block runs all of them for its strip. */
+ * loop over strips stands around the iterations, and a block runs all of them for its strip; or,
+ * where nothing goes from one element to another, a lane runs all iterations of its elements. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -123,11 +124,75 @@ const char *emit_iterations(Emitter *e, const char *sizes, const char *calls) {
     if (e->target->together_limit)
         text_printf(&text, "if (iteration + 1 < %s) ls_wait_for_blocks(a->%s);\n", total(e),
                     e->waiting_name);
+    else if (e->target->gpu)
+        text_puts(&text, "ls_barrier();\n");
     text_puts(&text, "}\n");
     return text.data;
 }
 
+/* ---- lanes ---- */
+
+/* Whether all that an iteration touches of what is stored lies at an element's own coordinates. */
+bool emit_is_elementwise(const Plan *plan) {
+    const Function *f = plan->function;
+    const Phase *phase = &plan->phases[0];
+    const Kernel *kernel = &plan->kernels[0];
+    const AxisSet axes = phase->outer | phase->inner;
+    if (!f->iteration || plan->phase_count != 1 || plan->kernel_count != 1 ||
+        kernel->kind != KERNEL_SINGLE || kernel->last_block || kernel->segment_epilogue ||
+        phase->shape != SHAPE_MAP || ir_list_axis(f, axes) >= 0 || !ir_are_plain(f, axes))
+        return false;
+    for (size_t i = 0; i < phase->touch_count; i++) {
+        const Touch *touch = &phase->touches[i];
+        const uint32_t parameter = plan->arrays[touch->array].parameter;
+        if (touch->adds || touch->last_block || parameter == UINT32_MAX) return false;
+        if (!f->iteration->changes[parameter]) continue;
+        if ((touch->elsewhere & axes) || (f->parameters[parameter].axes & axes) != axes)
+            return false;
+    }
+    return true;
+}
+
+/* A warp runs all iterations of its items, of which a lane has the same elements in each. */
+const char *emit_lanes(Emitter *e, const char *sizes, const PhaseText *phase) {
+    Text text = text_open(e->arena);
+    open_turn(e, &text);
+    text_printf(&text, "%sfor (i64 item = ls_first_item(); item < %s; item += ls_item_step()) {\n",
+                sizes, phase->item_count);
+    open_iterations(e, &text);
+    text_printf(&text, "%s(a, item, item + 1, 1, 0);\nls_warp_sync();\n}\n}\n", phase->name);
+    return text.data;
+}
+
+bool emit_has_lanes(const ls_image_variant *variant) {
+    const ls_image_kernel *kernel = variant->kernels;
+    return variant->iterates && !variant->strips && !kernel->one_block && !kernel->cooperative;
+}
+
 /* ---- strips ---- */
+
+/* All iterations, by this block alone. */
+static void run_iterations(Emitter *e, Text *out, const char *sizes, const Kernel *kernel,
+                           const PhaseText *phases) {
+    emit_copy_states_in(e, out);
+    open_iterations(e, out);
+    if (!e->target->gpu) text_puts(out, sizes);
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
+        emit_run_alone(out, &phases[i]);
+        text_puts(out, "ls_barrier();\n");
+    }
+    text_puts(out, "}\n");
+    emit_copy_states_out(e, out);
+}
+
+const char *emit_one_block(Emitter *e, const char *sizes, const Kernel *kernel,
+                           const PhaseText *phases) {
+    Text text = text_open(e->arena);
+    open_turn(e, &text);
+    emit_declare_promoted(e, &text);
+    run_iterations(e, &text, sizes, kernel, phases);
+    return text.data;
+}
 
 const char *emit_strips(Emitter *e, const char *sizes, const Kernel *kernel,
                         const PhaseText *phases) {
@@ -136,8 +201,11 @@ const char *emit_strips(Emitter *e, const char *sizes, const Kernel *kernel,
     const char *own = e->size_name[iteration->strip];
     Text text = text_open(e->arena);
     open_turn(e, &text);
+    emit_declare_promoted(e, &text);
     text_printf(&text, "{\n%s", sizes);
-    for (size_t i = 0; i < e->field_count; i++) emit_own_field(e, &text, "turn", &e->fields[i]);
+    for (size_t i = 0; i < e->field_count; i++)
+        if (!emit_is_promoted(e, e->f->parameter_count + i))
+            emit_own_field(e, &text, "turn", &e->fields[i]);
     text_puts(&text, "}\n");
     if (e->target->gpu)
         text_puts(&text, "const i64 first_item = ls_block(), last_item = LS_MAX_I64, "
@@ -147,13 +215,8 @@ const char *emit_strips(Emitter *e, const char *sizes, const Kernel *kernel,
                 "turn.%s = ls_min(given->%s, given->%s - turn.%s);\n",
                 begin, begin, own, own, own, all, begin);
     for (size_t i = 0; i < e->f->parameter_count; i++) move(e, &text, i, false);
-    open_iterations(e, &text);
-    if (!e->target->gpu) text_puts(&text, sizes);
-    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
-        emit_run_alone(&text, &phases[i]);
-        text_puts(&text, "ls_barrier();\n");
-    }
-    text_puts(&text, "}\n}\n");
+    run_iterations(e, &text, sizes, kernel, phases);
+    text_puts(&text, "}\n");
     return text.data;
 }
 

@@ -51,6 +51,7 @@ static void call_all(Emitter *e, Text *out, const Kernel *kernel, const PhaseTex
     e->waiting_name = state;
     for (size_t i = kernel->first; i < kernel->first + kernel->count; i++) {
         if (i > kernel->first && state) text_printf(out, "ls_wait_for_blocks(a->%s);\n", state);
+        if (i > kernel->first && !state && e->target->gpu) text_puts(out, "ls_barrier();\n");
         run_phase(out, &phases[i], "LS_RUN_ALL");
     }
 }
@@ -149,10 +150,14 @@ void emit_entry(Emitter *e, Text *out, const char *name, uint32_t threads, bool 
     text_puts(out, sizes);
 }
 
+bool emit_waits(const Emitter *e, bool all) {
+    return all && e->target->together_limit && !e->strips && !e->promotes;
+}
+
 ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *suffix,
                             const PhaseText *phases) {
     const bool all = kernel->kind == KERNEL_ALL;
-    const bool waits = all && e->target->together_limit && !e->strips;
+    const bool waits = emit_waits(e, all);
     const uint32_t threads = all ? e->target->one_block_threads : e->target->threads;
     const PhaseText *first = &phases[kernel->first];
     /* C keeps its entry points apart from the names a linker may hold. */
@@ -173,7 +178,7 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
     const char *pre_reductions =
         emit_pre_reductions(e, kernel, phases, e->target->gpu && !row_fusion);
     if (!row_fusion) text_puts(&calls, pre_reductions);
-    if (all && !e->strips)
+    if (all && !e->strips && !e->promotes)
         call_all(e, &calls, kernel, phases);
     else if (!row_fusion && !all)
         call_mains(e, &calls, kernel, phases);
@@ -185,7 +190,9 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
             !e->target->gpu && (all || horizontal || kernel->last_block || kernel->pre_reductions);
         const char *lengths = sizes ? sizes_text(e) : "";
         emit_entry(e, out, name, threads, false, e->iterates ? "" : lengths);
-        const char *body = e->strips     ? emit_strips(e, sizes_text(e), kernel, phases)
+        const char *body = e->lanes      ? emit_lanes(e, sizes_text(e), first)
+                           : e->strips   ? emit_strips(e, sizes_text(e), kernel, phases)
+                           : e->promotes ? emit_one_block(e, lengths, kernel, phases)
                            : e->iterates ? emit_iterations(e, lengths, calls.data)
                                          : calls.data;
         text_printf(out, "%s}\n", body);

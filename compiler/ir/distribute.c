@@ -159,6 +159,14 @@ static bool is_running(const Function *f, ValueId v) {
     return false;
 }
 
+/* The parameter to which the group stores the value as it is, or NULL. */
+static const Parameter *stored_to(const Distribution *d, uint32_t group, ValueId v) {
+    for (size_t i = 0; i < d->f->store_count; i++)
+        if (d->group[i] == group && d->f->stores[i].value == v)
+            return &d->f->parameters[d->f->stores[i].parameter];
+    return NULL;
+}
+
 static bool expand(Distribution *d, uint32_t from, ValueId v) {
     const Function *f = d->f;
     const Value *value = &f->values[v];
@@ -172,7 +180,8 @@ static bool expand(Distribution *d, uint32_t from, ValueId v) {
         made.view = d->part->views[slice];
         made.row = f->parameters[slice];
     } else {
-        const char *name = value->name ? value->name : op_info[value->op].name;
+        const Parameter *to = stored_to(d, from, v);
+        const char *name = to ? to->name : value->name ? value->name : op_info[value->op].name;
         size_t fresh = 0;
         for (size_t i = 0; i < d->count; i++) fresh += !d->expanded[i].stored;
         made.view =
@@ -207,8 +216,8 @@ static bool *made_of(const Distribution *d, uint32_t group) {
     return made;
 }
 
-/* Of what the group needs of an earlier one: parameters; or, of the strips, the first values with
- * the axis that those without it are made of. */
+/* Of what the group needs of an earlier one: what that stores, and parameters; or, of the strips,
+ * the first values with the axis that those without it are made of. */
 static bool expand_for(Distribution *d, uint32_t group, uint32_t from) {
     const Function *f = d->f;
     const bool *made = made_of(d, from);
@@ -221,7 +230,8 @@ static bool expand_for(Distribution *d, uint32_t group, uint32_t from) {
     for (ValueId v = (ValueId)f->value_count; v-- > 1;) {
         const Value *value = &f->values[v];
         if (!needed[v] || find_expanded(d, v, group)) continue;
-        const bool cut = from == STRIPS ? value->axes >> d->axis & 1 : value->op == OP_PARAMETER;
+        const bool cut = from == STRIPS ? value->axes >> d->axis & 1
+                                        : value->op == OP_PARAMETER || stored_to(d, from, v);
         if (made[v] && cut && !passes_on(f, value)) {
             if (!expand(d, from, v)) return false;
             continue;
@@ -276,79 +286,6 @@ static Part make_part(const Distribution *d, uint32_t group) {
             store(g, sequence_add_view(&part, e->view, &e->row), map[e->value], 0, e->row.range);
     }
     return part;
-}
-
-/* The name, with underscores behind it where the function has a parameter of that name. */
-static const char *free_name(const Function *f, const char *name) {
-    for (size_t i = 0; i < f->parameter_count; i++)
-        if (strcmp(f->parameters[i].name, name) == 0)
-            return free_name(f, arena_printf(f->arena, "%s_", name));
-    return name;
-}
-
-uint32_t sequence_add_view(Part *part, View view, const Parameter *row) {
-    Function *f = part->function;
-    for (uint32_t i = 0; i < f->parameter_count; i++)
-        if (part->views[i].array == view.array && part->views[i].fixed == view.fixed) return i;
-    Parameter own = *row;
-    own.name = free_name(f, own.name);
-    own.role = LS_IN;
-    own.has_default = false;
-    part->views = arena_grow(f->arena, part->views, f->parameter_count, &part->view_capacity,
-                             sizeof *part->views);
-    f->parameters =
-        arena_grow(f->arena, f->parameters, f->parameter_count, &f->parameter_capacity, sizeof own);
-    part->views[f->parameter_count] = view;
-    f->parameters[f->parameter_count] = own;
-    return (uint32_t)f->parameter_count++;
-}
-
-Iteration *sequence_iteration(const Sequence *s, const Part *part, uint32_t loop_count) {
-    const Function *f = part->function;
-    Iteration *iteration = arena_alloc(f->arena, sizeof *iteration);
-    IterationLoop *loops = arena_alloc(f->arena, loop_count * sizeof *loops);
-    AxisSet axes = 0;
-    for (uint32_t i = loop_count, loop = part->loop; i-- > 0; loop = s->loops[loop - 1].outer) {
-        const Loop *row = &s->loops[loop - 1];
-        loops[i] = (IterationLoop){row->axis, s->place[row->axis], row->reverse};
-        axes |= (AxisSet)1 << row->axis;
-    }
-    AxisSet *moves = arena_alloc(f->arena, (f->parameter_count + 1) * sizeof *moves);
-    bool *changes = arena_alloc(f->arena, (f->parameter_count + 1) * sizeof *changes);
-    for (size_t i = 0; i < f->parameter_count; i++) {
-        moves[i] = part->views[i].fixed & axes;
-        for (size_t k = 0; k < f->parameter_count; k++)
-            changes[i] |=
-                part->views[k].array == part->views[i].array && f->parameters[k].role != LS_IN;
-    }
-    *iteration = (Iteration){
-        .loops = loops, .loop_count = loop_count, .moves = moves, .changes = changes, .strip = -1};
-    return iteration;
-}
-
-static bool is_body(const Sequence *s, size_t number, uint32_t loop) {
-    for (size_t i = 0; i < s->part_count; i++) {
-        uint32_t around = i == number ? 0 : s->parts[i].loop;
-        while (around && around != loop) around = s->loops[around - 1].outer;
-        if (around && around == loop) return false;
-    }
-    return loop != 0;
-}
-
-uint32_t sequence_loops(const Sequence *s, size_t number) {
-    uint32_t count = 0, loop = s->parts[number].loop;
-    for (; is_body(s, number, loop); loop = s->loops[loop - 1].outer) count++;
-    return count;
-}
-
-uint32_t sequence_copy_loops(Sequence *s, uint32_t loop, uint32_t count) {
-    if (!count) return loop;
-    const uint32_t outer = sequence_copy_loops(s, s->loops[loop - 1].outer, count - 1);
-    Loop row = s->loops[loop - 1];
-    row.outer = outer;
-    s->loops = arena_grow(s->step->arena, s->loops, s->loop_count, &s->loop_capacity, sizeof row);
-    s->loops[s->loop_count++] = row;
-    return (uint32_t)s->loop_count;
 }
 
 static bool is_empty(const Distribution *d, uint32_t group) {

@@ -133,6 +133,7 @@ typedef struct Iteration {
     uint32_t loop_count;
     const AxisSet *moves; /* by parameter: the axes of the loops along which it is a slice */
     const bool *changes;  /* by parameter: the part stores to its array, perhaps by another view */
+    const bool *sole;     /* by parameter: there is no other view of its array */
     /* strips.c: the axis whose strips no iteration crosses, or -1; then the axes whose lengths are
      * where the strip at hand begins, and of all strips together. */
     int strip;
@@ -363,9 +364,13 @@ int strips_axis(const Function *f); /* the axis that strip_mine would take, or -
  * loop of its own, one of which has strips. */
 bool distribute_loop(Sequence *s, size_t number, const Function *f);
 /* sink.c: whether the parts in the loop, one of which is in an inner one, have become one part of a
- * perfect nest, which goes by strips; they are simplified. */
-bool sink_statements(Sequence *s, uint32_t loop);
-/* How many loops around the part do nothing else; and what one launch needs to run them. */
+ * perfect nest, that of this number; they are simplified. */
+bool sink_statements(Sequence *s, uint32_t loop, size_t *number);
+/* dead_loops.c: whether the innermost loop around the part is left out, as it does something in one
+ * of its iterations alone. */
+bool drop_dead_loop(Sequence *s, size_t number);
+/* sequence.c: how many loops around the part do nothing else; and what one launch needs to run
+ * them. */
 uint32_t sequence_loops(const Sequence *s, size_t number);
 Iteration *sequence_iteration(const Sequence *s, const Part *part, uint32_t loop_count);
 /* The number of the part's parameter with this view of an array; if need be a new one like the row,

@@ -208,26 +208,11 @@ static void replace(const Sinking *k, Sequence *s, const Part *nest, const Part 
     s->part_count = s->part_capacity = count + behind;
 }
 
-/* Whether the part that the sequence has in this place goes by strips, or some of it does. */
-static bool has_strips(Sequence s, size_t number) {
-    Function *f = simplify(s.parts[number].function);
-    const uint32_t loops = sequence_loops(&s, number);
-    if (strips_axis(f) >= 0) return true;
-    s.parts[number].function = f;
-    f->iteration = sequence_iteration(&s, &s.parts[number], loops);
-    return distribute_loop(&s, number, f);
-}
-
-bool sink_statements(Sequence *s, uint32_t loop) {
+bool sink_statements(Sequence *s, uint32_t loop, size_t *number) {
     Sinking k = {.s = s, .loop = loop};
     if (!find_parts(&k) || !views_agree(&k)) return false;
     const Part nest = make(&k, true), around = make(&k, false);
-    Sequence tried = *s;
-    replace(&k, &tried, &nest, may_be_empty(&k) ? &around : NULL);
-    Sequence copy = tried;
-    copy.parts = arena_alloc(nest.function->arena, copy.part_count * sizeof *copy.parts);
-    memcpy(copy.parts, tried.parts, copy.part_count * sizeof *copy.parts);
-    if (!has_strips(copy, k.first)) return false;
-    *s = tried;
+    replace(&k, s, &nest, may_be_empty(&k) ? &around : NULL);
+    *number = k.first;
     return true;
 }

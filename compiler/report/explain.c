@@ -45,8 +45,8 @@ static uint32_t grouping_of(const ls_image *image, uint32_t variant) {
     uint32_t grouping = 0;
     for (uint32_t v = 0; v < variant; v++) {
         const char *name = image->variants[v].name;
-        bool any =
-            strncmp(name, EMIT_COPIES, sizeof EMIT_COPIES - 1) != 0 && !image->variants[v].strips;
+        bool any = strncmp(name, EMIT_COPIES, sizeof EMIT_COPIES - 1) != 0 &&
+                   !image->variants[v].strips && !emit_has_lanes(&image->variants[v]);
         for (uint32_t i = 0; i < image->variants[v].condition_count; i++)
             any &= !image->variants[v].conditions[i].required;
         grouping += any;
@@ -90,6 +90,7 @@ static uint32_t choose_alike(const Report *r, const ls_image *image) {
 static const char *partition_text(const Report *r, const Kernel *kernel) {
     Text text = text_open(&r->c->compiler.arena);
     if (r->image->variants[r->variant].strips) return "strips";
+    if (emit_has_lanes(&r->image->variants[r->variant])) return "lanes";
     if (kernel->kind == KERNEL_ALL) return r->together ? "cooperative" : "single block";
     if (kernel->kind == KERNEL_ROW_PANELS) return "row panels";
     if (kernel->kind == KERNEL_FINISH) return "columns";

@@ -90,18 +90,26 @@ static void put_loops(SequenceReport *r, uint32_t loop) {
 /* How one launch runs all iterations, and why not without waiting. */
 static void put_iterations(SequenceReport *r, size_t number) {
     const Report *part = &r->parts[number];
+    const ls_image_variant *variant = &part->image->variants[part->variant];
     const Iteration *iteration = part->plan->function->iteration;
+    const char *near = emit_has_promoted(variant) ? ", states in shared memory" : "";
     const char *axis =
         iteration->strip >= 0 ? part->plan->function->axes[iteration->strip].name : NULL;
     text_printf(&r->out, ": all %.0f iterations in %.0f launch%s, ", r->turns[number],
                 r->times[number], r->times[number] == 1 ? "" : "es");
-    if (part->image->variants[part->variant].strips)
-        text_printf(&r->out, "on strips of %lld along %s, which nothing crosses",
-                    (long long)part->strip, axis);
+    if (emit_has_lanes(variant)) {
+        text_puts(&r->out, "each element's by a lane, as nothing goes from one to another");
+        return;
+    }
+    if (variant->strips)
+        text_printf(&r->out, "on strips of %lld along %s, which nothing crosses%s",
+                    (long long)part->strip, axis, near);
     else
         text_printf(&r->out,
-                    part->together ? "whose blocks wait for each other, as " : "in one block, as ");
-    if (part->image->variants[part->variant].strips) return;
+                    part->together ? "whose blocks wait for each other%s, as "
+                                   : "in one block%s, as ",
+                    near);
+    if (variant->strips) return;
     if (axis)
         text_printf(&r->out, "a strip along %s is too much work for one block", axis);
     else

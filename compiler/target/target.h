@@ -69,6 +69,9 @@ typedef struct Target {
     /* Strips of an axis whose blocks run all iterations of a `for`: the visited elements that one
      * has at least in an iteration, and at most. */
     uint64_t strip_work, strip_limit;
+    /* Of a block's shared memory, for states and temporaries of all iterations; 0: they stay in
+     * memory of the device. */
+    uint64_t promoted_bytes;
     /* Row panels: the threads of a block, the rows and columns from which on they are used, and the
      * bytes of rows and partial values that stay on chip; how many lanes of the tree a panel has,
      * and where there is a second number, the rows from which on that is it. */
