@@ -20,34 +20,6 @@
     combine(combine(combine((x)[0], (x)[1]), combine((x)[2], (x)[3])), \
             combine(combine((x)[4], (x)[5]), combine((x)[6], (x)[7])))
 
-/* 64 bytes, wherever they lie. */
-typedef f32 ls_vector_f32 __attribute__((vector_size(64), aligned(4), may_alias));
-typedef f64 ls_vector_f64 __attribute__((vector_size(64), aligned(8), may_alias));
-#if defined(__clang__) || __GNUC__ >= 12
-#define LS_MIXED(mask, x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
-#else
-#define LS_MIXED(mask, x, y, ...) __builtin_shuffle(x, y, (mask){__VA_ARGS__})
-typedef i32 ls_mask_f32 __attribute__((vector_size(64)));
-typedef i64 ls_mask_f64 __attribute__((vector_size(64)));
-#endif
-#define LS_EVENS_f32(x, y) \
-    LS_MIXED(ls_mask_f32, x, y, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
-#define LS_ODDS_f32(x, y) \
-    LS_MIXED(ls_mask_f32, x, y, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
-/* The same within each 16 bytes, and of 16 bytes at a time; and four elements. */
-#define LS_QUAD_EVENS_f32(x, y) \
-    LS_MIXED(ls_mask_f32, x, y, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30)
-#define LS_QUAD_ODDS_f32(x, y) \
-    LS_MIXED(ls_mask_f32, x, y, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31)
-#define LS_EVEN_QUADS_f32(x, y) \
-    LS_MIXED(ls_mask_f32, x, y, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27)
-#define LS_ODD_QUADS_f32(x, y) \
-    LS_MIXED(ls_mask_f32, x, y, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31)
-#define LS_FOUR_f32(x, a, b, c, d) \
-    LS_MIXED(ls_mask_f32, x, x, a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d)
-#define LS_EVENS_f64(x, y) LS_MIXED(ls_mask_f64, x, y, 0, 2, 4, 6, 8, 10, 12, 14)
-#define LS_ODDS_f64(x, y) LS_MIXED(ls_mask_f64, x, y, 1, 3, 5, 7, 9, 11, 13, 15)
-
 /* The elements that a row takes in a tile: the next power of two up to 512 elements, the whole tile
  * beyond.
  */
@@ -62,115 +34,6 @@ LS_FN i64 ls_padded(i64 inner) {
 LS_FN i64 ls_rows_in_scratch(i64 tiles, i64 longest) {
     const i64 padded = ls_padded(longest), rows = tiles * (1024 / padded);
     return padded == 1024 ? rows : (rows + 15) / 16 * 16;
-}
-
-/* The value in each of sixteen lanes. */
-LS_FN ls_vector_f32 ls_all_f32(f32 value) {
-    const ls_vector_f32 zeros = {0};
-    return value - zeros;
-}
-
-/* Sixteen elements that lie side by side, of which the first `left` are there; 0 stands for the
- * others, whose memory is not touched. only: x, but `other` beyond the first `left`. */
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
-typedef i16 ls_half_i16 __attribute__((vector_size(32)));
-LS_FN u16 ls_mask_of(i64 left) {
-    return left >= 16 ? 0xffff : left <= 0 ? 0 : (u16)((1u << left) - 1);
-}
-LS_FN ls_vector_f32 ls_masked_f32(const f32 *from, i64 left) {
-    const ls_vector_f32 none = {0};
-    return __builtin_ia32_loadups512_mask(from, none, ls_mask_of(left));
-}
-LS_FN ls_vector_f32 ls_select_first_f32(ls_vector_f32 x, i64 left, f32 other) {
-    const ls_vector_f32 others = ls_all_f32(other);
-#ifdef __clang__
-    return __builtin_ia32_selectps_512(ls_mask_of(left), x, others);
-#else
-    return __builtin_ia32_blendmps_512_mask(others, x, ls_mask_of(left));
-#endif
-}
-#else
-LS_FN ls_vector_f32 ls_masked_f32(const f32 *from, i64 left) {
-    f32 some[16] LS_ALIGN(64) = {0};
-    for (i64 i = 0; i < left; i++) some[i] = from[i];
-    return *(const ls_vector_f32 *)some;
-}
-LS_FN ls_vector_f32 ls_select_first_f32(ls_vector_f32 x, i64 left, f32 other) {
-    f32 only[16] LS_ALIGN(64);
-    *(ls_vector_f32 *)only = x;
-    for (i64 i = left < 0 ? 0 : left; i < 16; i++) only[i] = other;
-    return *(const ls_vector_f32 *)only;
-}
-#endif
-LS_FN ls_vector_f32 ls_take_f32(const f32 *from, i64 left) {
-    return left >= 16 ? *(const ls_vector_f32 *)from : ls_masked_f32(from, left);
-}
-
-/* The same of bf16, which are the upper halves of f32. */
-typedef u16 ls_vector_bf16 __attribute__((vector_size(32), aligned(2), may_alias));
-typedef u32 ls_vector_u32 __attribute__((vector_size(64)));
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
-LS_FN ls_vector_bf16 ls_masked_bf16(const bf16 *from, i64 left) {
-    const ls_half_i16 none = {0};
-    return (ls_vector_bf16)__builtin_ia32_loaddquhi256_mask((const void *)from, none,
-                                                            ls_mask_of(left));
-}
-#else
-LS_FN ls_vector_bf16 ls_masked_bf16(const bf16 *from, i64 left) {
-    ls_vector_bf16 some = {0};
-    if (left > 0) __builtin_memcpy(&some, from, (u64)left * sizeof *from);
-    return some;
-}
-#endif
-LS_FN ls_vector_f32 ls_take_bf16(const bf16 *from, i64 left) {
-    ls_vector_bf16 some = {0};
-    if (left >= 16)
-        some = *(const ls_vector_bf16 *)from;
-    else
-        some = ls_masked_bf16(from, left);
-    return (ls_vector_f32)(__builtin_convertvector(some, ls_vector_u32) << 16);
-}
-
-/* The lesser and the greater of two lanes, as ls_min_f32 and ls_max_f32 have them. */
-typedef i32 ls_vector_i32 __attribute__((vector_size(64)));
-LS_FN ls_vector_f32 ls_choose_f32(ls_vector_i32 first, ls_vector_f32 a, ls_vector_f32 b) {
-    return (ls_vector_f32)((first & (ls_vector_i32)a) | (~first & (ls_vector_i32)b));
-}
-LS_FN ls_vector_f32 ls_vectors_min_f32(ls_vector_f32 a, ls_vector_f32 b) {
-    const ls_vector_f32 zero = (ls_vector_f32)((ls_vector_i32)a | (ls_vector_i32)b);
-    return ls_choose_f32(a == a, ls_choose_f32(a == b, zero, ls_choose_f32(a < b, a, b)), a);
-}
-LS_FN ls_vector_f32 ls_vectors_max_f32(ls_vector_f32 a, ls_vector_f32 b) {
-    const ls_vector_f32 zero = (ls_vector_f32)((ls_vector_i32)a & (ls_vector_i32)b);
-    return ls_choose_f32(a == a, ls_choose_f32(a == b, zero, ls_choose_f32(a > b, a, b)), a);
-}
-
-/* The leaves of up to LS_TREES trees, sixteen of row r from `at` on, of which `left` are there; of
- * columns what is stored of them behind the leaves, and the function of their stores. */
-enum { LS_TREES = 8 };
-typedef void ls_leaves_f32(const void *of, i64 r, i64 at, i64 left, ls_vector_f32 *leaf);
-LS_FN void ls_no_stores_f32(const void *of, i64 r, i64 at, i64 left, ls_vector_f32 *leaf) {
-    (void)of, (void)r, (void)at, (void)left, (void)leaf;
-}
-/* Stores the first `left` elements. */
-#define LS_PUT(storage, to, left, values)                                         \
-    do {                                                                          \
-        f32 put[16] LS_ALIGN(64);                                                 \
-        storage *const put_to = to;                                               \
-        *(ls_vector_f32 *)put = values;                                           \
-        if (left >= 16)                                                           \
-            for (int i = 0; i < 16; i++) ls_store_##storage(put_to, i, put[i]);   \
-        else                                                                      \
-            for (i64 i = 0; i < left; i++) ls_store_##storage(put_to, i, put[i]); \
-    } while (0)
-/* Leaves that lie in memory, in rows so far from each other. */
-struct ls_rows_f32 {
-    const f32 *values;
-    i64 pitch;
-};
-LS_FN void ls_memory_f32(const void *of, i64 r, i64 at, i64 left, ls_vector_f32 *leaf) {
-    const struct ls_rows_f32 *const rows = (const struct ls_rows_f32 *)of;
-    *leaf = ls_take_f32(rows->values + rows->pitch * r + at, left);
 }
 
 /* pad: the identity, from a row's `length` elements on up to where the next row's begin, or as far
@@ -220,7 +83,7 @@ LS_FN void ls_memory_f32(const void *of, i64 r, i64 at, i64 left, ls_vector_f32 
         i64 left = count * padded;                                                           \
         if (padded > 8) {                                                                    \
             const struct ls_rows_f32 rows = {values, padded};                                \
-            ls_reduce_rows_##kind(ls_memory_f32, &rows, 1, count, length, &values);          \
+            ls_reduce_rows_##kind(ls_memory_f32, &rows, 1, 1, count, length, &values);       \
             return;                                                                          \
         }                                                                                    \
         for (; padded >= 4; padded /= 4, left /= 4) ls_neighbours_##kind(values, left);      \
@@ -276,15 +139,20 @@ LS_FN void ls_memory_f32(const void *of, i64 r, i64 at, i64 left, ls_vector_f32 
 
 /* Trees of f32 along rows (of a kind without an order too), whose leaves a function gives sixteen
  * at a time, those of `trees` trees together. to[tree][row] becomes the value of the tree of each
- * of `count` rows of `length` leaves, up to 1024. Four rows are written at a time: where `count` is
- * no multiple of four, the places behind the last value are written, too.
+ * of `count` rows of `length` leaves, up to 1024; beyond that the rows are `count` tiles of one row
+ * with so many leaves left. Four rows are written at a time: where `count` is no multiple of four,
+ * the places behind the last value are written, too. `parts`: 1, or 2 where the even and the odd
+ * lanes of the tree lie in vectors of their own, so that the tree's lowest level has no shuffles.
  *
  * pair_elements, pair_quads: neighbours combined within 16 bytes, for the lowest two bits of a
- * lane's number, and 16 bytes with 16, for the next two. row_vectors: the partial sums of a row
- * that is 1, 2, 4 or 8 vectors long at most, or (16) up to 256 leaves, as one vector; `whole`: no
- * vector is partial. row_lanes: the same of up to 1024 leaves, lane by lane: the last row of the
- * tile, which may be partial, then the 1, 2 and 4 before it that there are. four_rows: the values
- * of four rows from their partial sums. */
+ * lane's number, and 16 bytes with 16, for the next two. joined: the two parts of sixteen
+ * neighbours, or of 32. rows_of: what 1, 2 or 4 rows of 128 come to. row_vectors: the partial sums
+ * of a row that is 1, 2, 4 or 8 vectors long at most, or (16) up to 256 leaves, as one vector;
+ * `whole`: no vector is partial. whole_tile: those of 1024 leaves, lane by lane; row_lanes: of
+ * fewer: the last row of the tile, which may be partial, then the 1, 2 and 4 before it that there
+ * are. four_rows: the values of four rows from their partial sums. reduce_tiles: reduce_rows of
+ * rows of more than 256 leaves. */
+#define LS_WHICH(parts, p) ((parts) == 1 ? LS_NEIGHBOURS : LS_EVENS + (p))
 #define LS_REDUCE_ROWS(kind, combine)                                                              \
     LS_FN ls_vector_f32 ls_combine_vectors_##kind(ls_vector_f32 a, ls_vector_f32 b) {              \
         return combine;                                                                            \
@@ -336,89 +204,133 @@ LS_FN void ls_memory_f32(const void *of, i64 r, i64 at, i64 left, ls_vector_f32 
         __builtin_memcpy(to, &x, 4 * sizeof(f32));                                                 \
     }                                                                                              \
     LS_FN void ls_masked_leaves_##kind(ls_leaves_f32 *leaves, const void *of, i64 r, i64 at,       \
-                                       i64 left, int trees, ls_vector_f32 *to) {                   \
-        leaves(of, r, at, left, to);                                                               \
+                                       i64 left, int which, int trees, ls_vector_f32 *to) {        \
+        leaves(of, r, at, left, which, to);                                                        \
         LS_UNROLLED                                                                                \
         for (int t = 0; t < trees; t++)                                                            \
-            to[t] = ls_select_first_f32(to[t], left, ls_identity_##kind());                        \
+            to[t] = ls_select_first_f32(to[t], ls_left_of(left, which), ls_identity_##kind());     \
     }                                                                                              \
-    LS_FN void ls_tree_rows_##kind(ls_leaves_f32 *leaves, const void *of, i64 r, i64 at, int rows, \
-                                   int trees, ls_vector_f32 *to) {                                 \
+    LS_FN void ls_rows_of_##kind(ls_leaves_f32 *leaves, const void *of, i64 r, i64 at, int rows,   \
+                                 int which, int trees, ls_vector_f32 *to) {                        \
         ls_vector_f32 x[4][LS_TREES];                                                              \
         LS_UNROLLED                                                                                \
-        for (int i = 0; i < rows; i++) leaves(of, r, at + 128 * i, 16, x[i]);                      \
+        for (int i = 0; i < rows; i++) leaves(of, r, at + 128 * i, 32, which, x[i]);               \
         LS_UNROLLED                                                                                \
         for (int t = 0; t < trees; t++) {                                                          \
-            ls_vector_f32 own = x[0][t];                                                           \
-            if (rows > 1) own = ls_combine_vectors_##kind(own, x[1][t]);                           \
+            to[t] = x[0][t];                                                                       \
+            if (rows > 1) to[t] = ls_combine_vectors_##kind(to[t], x[1][t]);                       \
             if (rows > 2)                                                                          \
-                own = ls_combine_vectors_##kind(own, ls_combine_vectors_##kind(x[2][t], x[3][t])); \
-            to[t] = ls_combine_vectors_##kind(own, to[t]);                                         \
+                to[t] =                                                                            \
+                    ls_combine_vectors_##kind(to[t], ls_combine_vectors_##kind(x[2][t], x[3][t])); \
         }                                                                                          \
+    }                                                                                              \
+    LS_FN void ls_tree_rows_##kind(ls_leaves_f32 *leaves, const void *of, i64 r, i64 at, int rows, \
+                                   int parts, int trees, ls_vector_f32(*to)[LS_TREES]) {           \
+        ls_vector_f32 x[2][LS_TREES];                                                              \
+        LS_UNROLLED                                                                                \
+        for (int p = 0; p < parts; p++)                                                            \
+            ls_rows_of_##kind(leaves, of, r, at, rows, LS_WHICH(parts, p), trees, x[p]);           \
+        LS_UNROLLED                                                                                \
+        for (int p = 0; p < parts; p++) {                                                          \
+            LS_UNROLLED                                                                            \
+            for (int t = 0; t < trees; t++)                                                        \
+                to[p][t] = ls_combine_vectors_##kind(x[p][t], to[p][t]);                           \
+        }                                                                                          \
+    }                                                                                              \
+    LS_FN void ls_last_row_##kind(ls_leaves_f32 *leaves, const void *of, i64 r, i64 at, i64 left,  \
+                                  int parts, int trees, ls_vector_f32(*to)[LS_TREES]) {            \
+        LS_UNROLLED                                                                                \
+        for (int p = 0; p < parts; p++) {                                                          \
+            LS_UNROLLED                                                                            \
+            for (int t = 0; t < trees; t++) to[p][t] = ls_all_f32(ls_identity_##kind());           \
+            if (left > 0)                                                                          \
+                ls_masked_leaves_##kind(leaves, of, r, at, left, LS_WHICH(parts, p), trees,        \
+                                        to[p]);                                                    \
+        }                                                                                          \
+    }                                                                                              \
+    LS_FN ls_vector_f32 ls_joined_##kind(ls_vector_f32(*x)[LS_TREES], int parts, int t) {          \
+        return parts == 1 ? x[0][t] : ls_combine_vectors_##kind(x[0][t], x[1][t]);                 \
     }                                                                                              \
     LS_FN void ls_row_vectors_##kind(ls_leaves_f32 *leaves, const void *of, i64 r, i64 length,     \
-                                     int trees, int vectors, int whole, ls_vector_f32(*to)[4],     \
-                                     i64 at) {                                                     \
-        ls_vector_f32 x[LS_TREES][8], own[LS_TREES];                                               \
+                                     int parts, int trees, int vectors, int whole,                 \
+                                     ls_vector_f32(*to)[4], i64 at) {                              \
+        ls_vector_f32 x[LS_TREES][8], own[2][LS_TREES];                                            \
+        const int units = (vectors > 8 ? 8 : vectors) / parts;                                     \
         LS_UNROLLED                                                                                \
         for (int v = 0; v < 8; v++) {                                                              \
-            if (v >= vectors) continue;                                                            \
-            const i64 first = vectors > 8 ? 128 + 16 * v : 16 * v;                                 \
-            if (whole) leaves(of, r, first, 16, own);                                              \
-            if (!whole) {                                                                          \
-                LS_UNROLLED                                                                        \
-                for (int t = 0; t < trees; t++) own[t] = ls_all_f32(ls_identity_##kind());         \
-                if (first < length)                                                                \
-                    ls_masked_leaves_##kind(leaves, of, r, first, length - first, trees, own);     \
-            }                                                                                      \
-            if (vectors > 8) ls_tree_rows_##kind(leaves, of, r, 16 * v, 1, trees, own);            \
+            if (v >= units) continue;                                                              \
+            const i64 lane = 16 * parts * v, first = vectors > 8 ? 128 + lane : lane;              \
             LS_UNROLLED                                                                            \
-            for (int t = 0; t < trees; t++) x[t][v] = own[t];                                      \
+            for (int p = 0; p < parts && whole; p++)                                               \
+                leaves(of, r, first, 32, LS_WHICH(parts, p), own[p]);                              \
+            if (!whole)                                                                            \
+                ls_last_row_##kind(leaves, of, r, first, length - first, parts, trees, own);       \
+            if (vectors > 8) ls_tree_rows_##kind(leaves, of, r, lane, 1, parts, trees, own);       \
+            LS_UNROLLED                                                                            \
+            for (int t = 0; t < trees; t++) x[t][v] = ls_joined_##kind(own, parts, t);             \
         }                                                                                          \
         LS_UNROLLED                                                                                \
-        for (int t = 0; t < trees; t++) ls_row_partial_##kind(&to[t][at], x[t], vectors);          \
+        for (int t = 0; t < trees; t++) ls_row_partial_##kind(&to[t][at], x[t], units);            \
     }                                                                                              \
     LS_FN void ls_row_lanes_##kind(ls_leaves_f32 *leaves, const void *of, i64 r, i64 length,       \
-                                   int trees, ls_vector_f32(*to)[4], i64 at) {                     \
+                                   int parts, int trees, ls_vector_f32(*to)[4], i64 at) {          \
         ls_vector_f32 lane[LS_TREES][8];                                                           \
         const i64 rows = length / 128, rest = length % 128;                                        \
         LS_ROLLED                                                                                  \
-        for (int l = 0; l < 128; l += 16) {                                                        \
-            ls_vector_f32 x[LS_TREES];                                                             \
+        for (int l = 0; l < 128; l += 16 * parts) {                                                \
+            ls_vector_f32 x[2][LS_TREES];                                                          \
+            ls_last_row_##kind(leaves, of, r, 128 * rows + l, rest - l, parts, trees, x);          \
+            if (rows & 1)                                                                          \
+                ls_tree_rows_##kind(leaves, of, r, 128 * (rows - 1) + l, 1, parts, trees, x);      \
+            if (rows & 2)                                                                          \
+                ls_tree_rows_##kind(leaves, of, r, 128 * (rows & 4) + l, 2, parts, trees, x);      \
+            if (rows & 4) ls_tree_rows_##kind(leaves, of, r, l, 4, parts, trees, x);               \
             LS_UNROLLED                                                                            \
-            for (int t = 0; t < trees; t++) x[t] = ls_all_f32(ls_identity_##kind());               \
-            if (l < rest)                                                                          \
-                ls_masked_leaves_##kind(leaves, of, r, 128 * rows + l, rest - l, trees, x);        \
-            if (rows & 1) ls_tree_rows_##kind(leaves, of, r, 128 * (rows - 1) + l, 1, trees, x);   \
-            if (rows & 2) ls_tree_rows_##kind(leaves, of, r, 128 * (rows & 4) + l, 2, trees, x);   \
-            LS_ROLLED                                                                              \
-            for (i64 four = 128 * (rows & ~(i64)3); four > 0; four -= 512)                         \
-                ls_tree_rows_##kind(leaves, of, r, four - 512 + l, 4, trees, x);                   \
-            LS_UNROLLED                                                                            \
-            for (int t = 0; t < trees; t++) lane[t][l / 16] = x[t];                                \
+            for (int t = 0; t < trees; t++)                                                        \
+                lane[t][l / (16 * parts)] = ls_joined_##kind(x, parts, t);                         \
         }                                                                                          \
         LS_UNROLLED                                                                                \
-        for (int t = 0; t < trees; t++) ls_row_partial_##kind(&to[t][at], lane[t], 8);             \
+        for (int t = 0; t < trees; t++) ls_row_partial_##kind(&to[t][at], lane[t], 8 / parts);     \
     }                                                                                              \
-    LS_FN void ls_batch_##kind(ls_leaves_f32 *leaves, const void *of, int trees, i64 count,        \
-                               i64 length, int vectors, int whole, f32 *const *to) {               \
+    LS_FN void ls_whole_tile_##kind(ls_leaves_f32 *leaves, const void *of, i64 r, int parts,       \
+                                    int trees, ls_vector_f32(*to)[4], i64 at) {                    \
+        ls_vector_f32 lane[LS_TREES][8];                                                           \
+        LS_ROLLED                                                                                  \
+        for (int l = 0; l < 128; l += 16 * parts) {                                                \
+            ls_vector_f32 x[2][LS_TREES];                                                          \
+            LS_UNROLLED                                                                            \
+            for (int p = 0; p < parts; p++)                                                        \
+                ls_rows_of_##kind(leaves, of, r, 512 + l, 4, LS_WHICH(parts, p), trees, x[p]);     \
+            ls_tree_rows_##kind(leaves, of, r, l, 4, parts, trees, x);                             \
+            LS_UNROLLED                                                                            \
+            for (int t = 0; t < trees; t++)                                                        \
+                lane[t][l / (16 * parts)] = ls_joined_##kind(x, parts, t);                         \
+        }                                                                                          \
+        LS_UNROLLED                                                                                \
+        for (int t = 0; t < trees; t++) ls_row_partial_##kind(&to[t][at], lane[t], 8 / parts);     \
+    }                                                                                              \
+    LS_FN void ls_batch_##kind(ls_leaves_f32 *leaves, const void *of, int parts, int trees,        \
+                               i64 count, i64 length, int vectors, int whole, f32 *const *to) {    \
         LS_ROLLED                                                                                  \
         for (i64 r = 0; r < count; r += 4) {                                                       \
             ls_vector_f32 four[LS_TREES][4];                                                       \
             if (vectors <= 4) {                                                                    \
                 LS_UNROLLED                                                                        \
                 for (i64 i = 0; i < 4; i++)                                                        \
-                    ls_row_vectors_##kind(leaves, of, ls_min(r + i, count - 1), length, trees,     \
-                                          vectors, whole, four, i);                                \
+                    ls_row_vectors_##kind(leaves, of, ls_min(r + i, count - 1), length, parts,     \
+                                          trees, vectors, whole, four, i);                         \
             } else {                                                                               \
                 const i64 rows = ls_min(4, count - r);                                             \
                 LS_ROLLED                                                                          \
                 for (i64 i = 0; i < rows; i++) {                                                   \
-                    if (vectors > 16)                                                              \
-                        ls_row_lanes_##kind(leaves, of, r + i, length, trees, four, i);            \
+                    const i64 left = length > 1024 ? length - 1024 * (r + i) : length;             \
+                    if (vectors > 16 && left >= 1024)                                              \
+                        ls_whole_tile_##kind(leaves, of, r + i, parts, trees, four, i);            \
+                    else if (vectors > 16)                                                         \
+                        ls_row_lanes_##kind(leaves, of, r + i, left, parts, trees, four, i);       \
                     else                                                                           \
-                        ls_row_vectors_##kind(leaves, of, r + i, length, trees, vectors, whole,    \
-                                              four, i);                                            \
+                        ls_row_vectors_##kind(leaves, of, r + i, length, parts, trees, vectors,    \
+                                              whole, four, i);                                     \
                 }                                                                                  \
                 for (i64 i = rows; i < 4; i++) {                                                   \
                     LS_UNROLLED                                                                    \
@@ -427,30 +339,34 @@ LS_FN void ls_memory_f32(const void *of, i64 r, i64 at, i64 left, ls_vector_f32 
             }                                                                                      \
             LS_UNROLLED                                                                            \
             for (int t = 0; t < trees; t++) {                                                      \
-                ls_four_rows_##kind(to[t] + r, four[t], vectors);                                  \
+                ls_four_rows_##kind(to[t] + r, four[t], (vectors > 8 ? 8 : vectors) / parts);      \
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
-    LS_FN void ls_reduce_rows_##kind(ls_leaves_f32 *leaves, const void *of, int trees, i64 count,  \
-                                     i64 length, f32 *const *to) {                                 \
+    LS_FN void ls_reduce_tiles_##kind(ls_leaves_f32 *leaves, const void *of, int parts, int trees, \
+                                      i64 count, i64 length, f32 *const *to) {                     \
+        ls_batch_##kind(leaves, of, parts, trees, count, length, 64, 0, to);                       \
+    }                                                                                              \
+    LS_FN void ls_reduce_rows_##kind(ls_leaves_f32 *leaves, const void *of, int parts, int trees,  \
+                                     i64 count, i64 length, f32 *const *to) {                      \
         if (length > 256)                                                                          \
-            ls_batch_##kind(leaves, of, trees, count, length, 64, 0, to);                          \
+            ls_reduce_tiles_##kind(leaves, of, parts, trees, count, length, to);                   \
         else if (length == 256)                                                                    \
-            ls_batch_##kind(leaves, of, trees, count, length, 16, 1, to);                          \
+            ls_batch_##kind(leaves, of, parts, trees, count, length, 16, 1, to);                   \
         else if (length > 128)                                                                     \
-            ls_batch_##kind(leaves, of, trees, count, length, 16, 0, to);                          \
+            ls_batch_##kind(leaves, of, parts, trees, count, length, 16, 0, to);                   \
         else if (length == 128)                                                                    \
-            ls_batch_##kind(leaves, of, trees, count, length, 8, 1, to);                           \
+            ls_batch_##kind(leaves, of, parts, trees, count, length, 8, 1, to);                    \
         else if (length > 64)                                                                      \
-            ls_batch_##kind(leaves, of, trees, count, length, 8, 0, to);                           \
+            ls_batch_##kind(leaves, of, parts, trees, count, length, 8, 0, to);                    \
         else if (length == 64)                                                                     \
-            ls_batch_##kind(leaves, of, trees, count, length, 4, 1, to);                           \
+            ls_batch_##kind(leaves, of, parts, trees, count, length, 4, 1, to);                    \
         else if (length > 32)                                                                      \
-            ls_batch_##kind(leaves, of, trees, count, length, 4, 0, to);                           \
-        else if (length > 16)                                                                      \
-            ls_batch_##kind(leaves, of, trees, count, length, 2, 0, to);                           \
+            ls_batch_##kind(leaves, of, parts, trees, count, length, 4, 0, to);                    \
+        else if (length > 16 || parts > 1)                                                         \
+            ls_batch_##kind(leaves, of, parts, trees, count, length, 2, 0, to);                    \
         else                                                                                       \
-            ls_batch_##kind(leaves, of, trees, count, length, 1, 0, to);                           \
+            ls_batch_##kind(leaves, of, parts, trees, count, length, 1, 0, to);                    \
     }
 
 /* Down columns, side by side: to[tree][column] becomes the value of that tree of each of `width`
@@ -485,11 +401,11 @@ LS_FN void ls_memory_f32(const void *of, i64 r, i64 at, i64 left, ls_vector_f32 
         for (int j = 0; j < 4; j++) {                                                              \
             LS_UNROLLED                                                                            \
             for (int t = 0; t < trees; t++) x[j][t] = ls_all_f32(ls_identity_##kind());            \
-            if (first + row[j] < count) leaves(of, first + row[j], at, 16, x[j]);                  \
+            if (first + row[j] < count) leaves(of, first + row[j], at, 16, LS_NEIGHBOURS, x[j]);   \
         }                                                                                          \
         LS_UNROLLED                                                                                \
         for (int j = 0; j < 4; j++)                                                                \
-            if (first + row[j] < count) stores(of, first + row[j], at, 16, x[j]);                  \
+            if (first + row[j] < count) stores(of, first + row[j], at, 16, LS_NEIGHBOURS, x[j]);   \
     }                                                                                              \
     LS_FN void ls_reduce_columns_##kind(ls_leaves_f32 *leaves, ls_leaves_f32 *stores,              \
                                         const void *of, int trees, i64 count, i64 width,           \
@@ -509,13 +425,17 @@ LS_FN void ls_memory_f32(const void *of, i64 r, i64 at, i64 left, ls_vector_f32 
                 for (; at + 16 <= width; at += 16) {                                               \
                     ls_vector_f32 x[8][LS_TREES];                                                  \
                     LS_UNROLLED                                                                    \
-                    for (int j = 0; j < 4; j++) leaves(of, first + row[j], at, 16, x[j]);          \
+                    for (int j = 0; j < 4; j++)                                                    \
+                        leaves(of, first + row[j], at, 16, LS_NEIGHBOURS, x[j]);                   \
                     LS_UNROLLED                                                                    \
-                    for (int j = 0; j < 4; j++) stores(of, first + row[j], at, 16, x[j]);          \
+                    for (int j = 0; j < 4; j++)                                                    \
+                        stores(of, first + row[j], at, 16, LS_NEIGHBOURS, x[j]);                   \
                     LS_UNROLLED                                                                    \
-                    for (int j = 4; j < 8; j++) leaves(of, first + row[j], at, 16, x[j]);          \
+                    for (int j = 4; j < 8; j++)                                                    \
+                        leaves(of, first + row[j], at, 16, LS_NEIGHBOURS, x[j]);                   \
                     LS_UNROLLED                                                                    \
-                    for (int j = 4; j < 8; j++) stores(of, first + row[j], at, 16, x[j]);          \
+                    for (int j = 4; j < 8; j++)                                                    \
+                        stores(of, first + row[j], at, 16, LS_NEIGHBOURS, x[j]);                   \
                     ls_push_eight_##kind(level, x, trees, at, e);                                  \
                 }                                                                                  \
             }                                                                                      \
@@ -534,8 +454,8 @@ LS_FN void ls_memory_f32(const void *of, i64 r, i64 at, i64 left, ls_vector_f32 
                     LS_UNROLLED                                                                    \
                     for (int t = 0; t < trees; t++) x[j][t] = ls_all_f32(ls_identity_##kind());    \
                     if (first + row[j] >= count) continue;                                         \
-                    leaves(of, first + row[j], at, width - at, x[j]);                              \
-                    stores(of, first + row[j], at, width - at, x[j]);                              \
+                    leaves(of, first + row[j], at, width - at, LS_NEIGHBOURS, x[j]);               \
+                    stores(of, first + row[j], at, width - at, LS_NEIGHBOURS, x[j]);               \
                 }                                                                                  \
                 ls_push_eight_##kind(level, x, trees, at, e);                                      \
             }                                                                                      \
@@ -604,11 +524,12 @@ LS_FN void ls_memory_f32(const void *of, i64 r, i64 at, i64 left, ls_vector_f32 
         return ls_lane_tree_##kind(values);                                                  \
     }
 
-/* eight: of a lane's rows. tile: of one row, whose memory is written over. gather: of values that
- * stay; tile_alone: of values[0], values[stride], ...; tree: R of any count, the higher levels
- * written behind them. push_columns: the binary counter of reduce.h for 64 columns side by side;
- * all 64 are added, also those past the last column. columns: where the value of `count` numbers
- * stands, level or scratch. */
+/* eight: of a lane's rows. tile: of one row, whose memory is written over; few: the same of at
+ * least one value and at most 128, one by one. gather: of values that stay; tile_alone: of
+ * values[0], values[stride], ...; tree: R of any count, the higher levels written behind them.
+ * push_columns: the binary counter of reduce.h for 64 columns side by side; all 64 are added, also
+ * those past the last column. columns: where the value of `count` numbers stands, level or scratch.
+ */
 #define LS_WARP_REDUCTION(kind, type, combine, ordered)                                     \
     LS_FN type ls_four_##kind(const type *value) {                                          \
         return ls_combine_##kind(ls_combine_##kind(value[0], value[1]),                     \
@@ -623,9 +544,18 @@ LS_FN void ls_memory_f32(const void *of, i64 r, i64 at, i64 left, ls_vector_f32 
         for (i64 i = 0; i < count; i++) copy[i] = values[i];                                \
         return ls_tile_##kind(copy, count);                                                 \
     }                                                                                       \
+    LS_FN type ls_few_##kind(type *few, i64 count) {                                        \
+        for (; count > 1; count = (count + 1) / 2) {                                        \
+            for (i64 i = 0; i < count / 2; i++)                                             \
+                few[i] = ls_combine_##kind(few[2 * i], few[2 * i + 1]);                     \
+            if (count & 1) few[count / 2] = few[count - 1];                                 \
+        }                                                                                   \
+        return few[0];                                                                      \
+    }                                                                                       \
     LS_CALLED type ls_tile_alone_##kind(const type *values, i64 count, i64 stride) {        \
         type copy[1024] LS_ALIGN(64);                                                       \
         for (i64 i = 0; i < count; i++) copy[i] = values[i * stride];                       \
+        if (count > 0 && count <= 16) return ls_few_##kind(copy, count);                    \
         return ls_tile_##kind(copy, count);                                                 \
     }                                                                                       \
     LS_CALLED type ls_tree_alone_##kind(type *values, i64 count, i64 stride);               \

@@ -61,7 +61,7 @@ static const char nest_words[] =
     "next non_temporal of outer outers own own_at own_column own_row own_team owner panel panels parent "
     "parents part partials parts pass piece pitch place r row rows run scratch siblings some span "
     "start step stop strip "
-    "strip_item strips sums team teams tensor tile tiles together turn values whole wide width worker "
+    "strip_item strips sums team teams tensor tile tiles together turn values which whole wide width worker "
     "workers ";
 
 /* Of the functions that are printed from nests, and of the macros in them. */

@@ -15,7 +15,7 @@
 #include "schedule/schedule.h"
 #include "emit/emit.h"
 
-enum { WIDTH = 16, CAPTURED_MAX = 64 };
+enum { WIDTH = 16, TILE = 1024, CAPTURED_MAX = 64 };
 
 typedef enum CapturedKind {
     CAPTURED_VALUE,    /* of the row, from outside */
@@ -45,10 +45,12 @@ typedef struct Leaves {
     const NestNode *rows;          /* over rows, which is around them; or NULL: there is one row */
     Index room;                    /* for so many rows, side by side */
     bool columns;                  /* the loop over rows is the function's as well */
+    bool tiles;                    /* the rows are tiles of a row */
     Captured *captured;
     size_t count;
     NameTable names; /* of the function */
     size_t trees;
+    int parts;     /* of the elements: all, or the even and the odd ones */
     Text stores;   /* of what a row has stored, where there is such */
     Text places;   /* where the row's elements at hand are */
     bool uses_row; /* the row's number */
@@ -338,9 +340,32 @@ static void print_prefetched(Leaves *l) {
     for (size_t i = 0; i < l->count; i++) {
         const Captured *captured = &l->captured[i];
         if (captured->kind != CAPTURED_PREFETCH) continue;
-        text_printf(l->p->out, "if (%s) %s(%s, %u);\n", captured->place, captured->prefetch,
-                    element_of(l, captured), captured->bytes);
+        const char *element = element_of(l, captured);
+        if (l->parts == 1)
+            text_printf(l->p->out, "if (%s) %s(%s, %u);\n", captured->place, captured->prefetch,
+                        element, captured->bytes);
+        else
+            text_printf(l->p->out, "if (%s && which != LS_ODDS) %s(%s, which ? %u : %u);\n",
+                        captured->place, captured->prefetch, element, 2 * captured->bytes,
+                        captured->bytes);
     }
+}
+
+/* The loads of neighbours that are of the type. */
+static int count_loads(const Leaves *l, Type type) {
+    const NestPrinter *p = l->p;
+    int count = 0;
+    for (const NestNode *node = l->vector->body; node; node = node->next)
+        count += node->kind == NEST_LOAD && index_uses(node->at[0], l->vector->name) &&
+                 p->nest->symbols[node->array].type == type;
+    return count;
+}
+
+/* To take even and odd elements apart is one operation less than to widen bf16, and one more of
+ * f32. */
+static void find_parts(Leaves *l) {
+    const int narrow = count_loads(l, TYPE_BF16);
+    l->parts = !l->columns && narrow && narrow >= count_loads(l, TYPE_F32) ? 2 : 1;
 }
 
 static const char *element_of_load(const Leaves *l, SymbolId load, const char *otherwise) {
@@ -383,12 +408,14 @@ static const char *body_text(Leaves *l) {
     l->places = places_text(l);
     if (l->places.size) text_puts(p->out, l->places.data);
     if (!l->uses_row) text_puts(p->out, "(void)r;\n");
+    if (!count_loads(l, TYPE_BF16) && !count_loads(l, TYPE_F32))
+        text_puts(p->out, "(void)which;\n");
     print_prefetched(l);
     for (const NestNode *node = l->vector->body; node; node = node->next) {
         const char *name = node->name ? p->nest->symbols[node->name].name : NULL;
         if (node->kind == NEST_LOAD && p->is_vector[node->name]) {
             const char *own = print_symbol(p, node->name);
-            text_printf(p->out, "const ls_vector_f32 %s = ls_take_%s(%s, left);\n", own,
+            text_printf(p->out, "const ls_vector_f32 %s = ls_take_%s(%s, left, which);\n", own,
                         type_info[p->nest->symbols[node->array].type].name,
                         element_of_load(l, node->name, own));
         } else if (node->kind == NEST_LET) {
@@ -422,13 +449,16 @@ static const char *suffix_of(const NestPrinter *p, size_t number) {
     return number == 1 ? "" : arena_printf(p->arena, "_%zu", number);
 }
 
-/* The function, or an equal one that there is; gives its number. */
+/* The function, or an equal one that there is; gives its number. That of rows serves tiles as well.
+ */
 static size_t make_function(Leaves *l, const char *kind) {
     NestPrinter *p = l->p;
     const char *fields = fields_text(l), *body = body_text(l);
-    const char *key = arena_printf(p->arena, "%s: %s", kind, body);
+    const char *rows = arena_printf(p->arena, "%s: %s", kind, body);
+    const char *key = l->tiles ? arena_printf(p->arena, "tiles %s", rows) : rows;
     for (size_t i = 0; i < p->leaf_count; i++)
-        if (strcmp(p->leaf_fields[i], fields) == 0 && strcmp(p->leaf_bodies[i], key) == 0)
+        if (strcmp(p->leaf_fields[i], fields) == 0 &&
+            (strcmp(p->leaf_bodies[i], key) == 0 || strcmp(p->leaf_bodies[i], rows) == 0))
             return i + 1;
     if (p->leaf_count == LEAVES_MAX)
         bug(p->e->compiler, "a phase has too many loops along its rows");
@@ -436,11 +466,11 @@ static size_t make_function(Leaves *l, const char *kind) {
     p->leaf_bodies[p->leaf_count++] = key;
     const char *name = p->label, *suffix = suffix_of(p, p->leaf_count);
     const char *row = arena_printf(p->arena, "struct %s_row%s", name, suffix);
-    const char *open =
-        arena_printf(p->arena,
-                     "(const void *of, i64 r, i64 at, i64 left, ls_vector_f32 *leaf) {\n"
-                     "const %s *const row = (const %s *)of;\n",
-                     row, row);
+    const char *open = arena_printf(p->arena,
+                                    "(const void *of, i64 r, i64 at, i64 left, int which, "
+                                    "ls_vector_f32 *leaf) {\n"
+                                    "const %s *const row = (const %s *)of;\n",
+                                    row, row);
     Text *out = &p->before;
     text_printf(out,
                 "/* Sixteen %s of row r from `at` on, of which `left` are there. */\n"
@@ -450,15 +480,18 @@ static size_t make_function(Leaves *l, const char *kind) {
     const char *stores = "ls_no_stores_f32";
     if (l->stores.size) {
         stores = arena_printf(p->arena, "%s_stores%s", name, suffix);
-        text_printf(out, "LS_FN void %s%s%s%s}\n", stores, open, l->places.data, l->stores.data);
+        text_printf(out, "LS_FN void %s%s%s(void)which;\n%s}\n", stores, open, l->places.data,
+                    l->stores.data);
     }
-    const char *of = l->columns ? "columns" : "rows", *length = l->columns ? "width" : "length";
+    const char *of = l->columns ? "columns" : l->tiles ? "tiles" : "rows";
+    const char *length = l->columns ? "width" : "length";
+    const char *parts = l->columns ? "" : arena_printf(p->arena, "%d, ", l->parts);
     text_printf(out,
                 "LS_CALLED void %s_trees%s(const %s *rows, i64 count, i64 %s, f32 *const *to) {\n"
                 "const %s own = *rows;\n"
-                "ls_reduce_%s_%s(%s_leaves%s, %s%s&own, %zu, count, %s, to);\n}\n\n",
+                "ls_reduce_%s_%s(%s_leaves%s, %s%s&own, %s%zu, count, %s, to);\n}\n\n",
                 name, suffix, row, length, row, of, kind, name, suffix, l->columns ? stores : "",
-                l->columns ? ", " : "", l->trees, length);
+                l->columns ? ", " : "", parts, l->trees, length);
     return p->leaf_count;
 }
 
@@ -540,7 +573,7 @@ void print_leaves(NestPrinter *p, const NestNode *loop) {
     l->vector = is_vector(loop) ? loop : last_of(loop->body);
     const NameTable outer = e->names;
     names_begin_nest(e);
-    static const char *const taken[] = {"of", "row", "r", "at", "left", "leaf"};
+    static const char *const taken[] = {"of", "row", "r", "at", "left", "which", "leaf"};
     for (size_t i = 0; i < COUNT(taken); i++) names_made(e, taken[i]);
     l->names = e->names;
     e->names = outer;
@@ -554,8 +587,12 @@ void print_leaves(NestPrinter *p, const NestNode *loop) {
     const Index length =
         push->has_limit ? begin_of(l, push->limit) : index_number(p->arena, WIDTH * vectors);
     const char *kind = emit_use_kind(e, tree->op, tree->type), *many = print_index(p, length);
+    int64_t leaves;
     if (tree->at_count) l->room = tree->at[0];
+    l->tiles =
+        !l->columns && tree->at_count && index_is_number(tree->extent, &leaves) && leaves == TILE;
     if (l->columns) capture_rows(l);
+    find_parts(l);
     capture_all(l);
     const char *suffix = suffix_of(p, make_function(l, kind)), *values = names_made(e, "trees");
     const char *row = names_made(e, "row");

@@ -395,8 +395,8 @@ static void check_combine(Checker *c, const NestNode *n) {
         return;
     const NestNode *tree = c->known[n->array].node;
     needs(c, n->at_count == tree->at_count, "it has a subscript for each dim");
-    needs(c, memory || !n->extent.count || tree->kind == NEST_FOLD,
-          "a count is of a fold's leaves");
+    needs(c, memory || !n->extent.count || tree->kind == NEST_FOLD || tree->at_count,
+          "a count is of the leaves of a fold, or of one of several trees");
     for (size_t i = 0; i < n->at_count && !c->problem; i++) {
         set |= check_index(c, n->at[i]);
         check_vector_index(c, n->at[i], 1, "an index goes by 0 or 1 along a vector");

@@ -27,7 +27,8 @@
  *                                          such trees
  *     fold NAME: OP T N [dims I, ...]      one balanced tree of N = 2^k leaves, neighbours first
  *     push NAME[I, ..., LEAF] = V [limit I] [where NAME]
- *     combine NAME = TREE[I, ...] [count I]      of a fold: its first leaves, the others never come
+ *     combine NAME = TREE[I, ...] [count I]      of a fold, or of one of several trees: its first
+ *                                          leaves at most so many, the others never come
  *     combine NAME = OP ALLOC[I, ...] count I    the tree over memory, along its first dim
  *     barrier warp | block | grid
  *     arrive [NAME =] COUNTERS[I] of I [by VALUE]   a block, or in a warp loop a warp, adds VALUE

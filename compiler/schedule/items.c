@@ -286,7 +286,7 @@ static void build_rest(ItemBuilder *b, NestNode **tile, NestNode *rest, NestNode
 }
 
 /* What a row has before its tiles is done for each item; it is stored once. */
-static void build_before(ItemBuilder *b, NestNode *body, NestNode ***end, Index group) {
+void items_before(ItemBuilder *b, NestNode *body, NestNode ***end, Index group) {
     Nest *nest = b->nest;
     for (NestNode *node = body; node != b->along; node = node->next) {
         NestNode own = *node, *copy;
@@ -344,6 +344,43 @@ Index items_max_groups(ItemBuilder *b, NestNode ***end) {
     return make_scale(b->nest, blocks, times);
 }
 
+/* The loop over items, each of which is a tile of a row: `step` is its name in a range of items,
+ * `body` what stands in it already. */
+static NestNode *build_each(ItemBuilder *b, NestNode **body, NestNode **end, SymbolId item,
+                            SymbolId step, Index groups) {
+    Nest *nest = b->nest;
+    NestNode *row = *b->row;
+    int64_t one;
+    Index own = make_number(nest, 0);
+    if (!index_is_number(row->extent, &one) || one != 1) {
+        const Index at = make_symbol(nest, item);
+        own = make_let_index(nest, &end, nest->symbols[row->name].name,
+                             make_value(nest, OP_FLOORDIV, at, groups));
+    }
+    Index group = make_less(nest, make_symbol(nest, item), make_times(nest, own, groups));
+    if (b->chunked || (nest->lanes == 1 && own.count)) /* stands in many indices */
+        group = make_let_index(nest, &end, "tile", nest_index_value(nest, group));
+    NestNode *inside = nest_put_index(nest, row->body, row->name, own);
+    items_before(b, inside, &end, group);
+    NestNode *along = b->along, *rest = along->next;
+    NestNode *tile = nest_put_index(nest, along->body, along->name, group), **work = end;
+    if (nest->warps == 1) /* one for each warp is asked whether it is there anyhow */
+        nest_add(nest, &end,
+                 (NestNode){
+                     .kind = NEST_IF, .extent = make_less(b->nest, b->tiles, group), .body = tile});
+    else
+        *end = tile;
+    while (*end) end = &(*end)->next;
+    if (nest->lanes > 1) items_finished(b, &rest, own);
+    deal_rest(b, rest);
+    build_rest(b, work, rest, &end, group, groups);
+    if (!step)
+        return nest_around(nest, b->tensors ? LOOP_SERIAL : LOOP_GRID, item,
+                           make_times(nest, row->extent, groups), *body);
+    const Index range = make_less(nest, make_symbol(nest, b->stop), make_symbol(nest, b->first));
+    return nest_around(nest, LOOP_SERIAL, step, range, *body);
+}
+
 /* The loops over rows and over a row's tiles as one over items. */
 static void build_items(ItemBuilder *b) {
     Nest *nest = b->nest;
@@ -368,51 +405,9 @@ static void build_items(ItemBuilder *b) {
     else
         build_counts(b, first);
     groups = items_bounded(b, first, OP_MAX, groups, 1, "groups");
-    int64_t one;
-    Index own = make_number(b->nest, 0);
-    if (!index_is_number(row->extent, &one) || one != 1) {
-        const SymbolId own_row =
-            nest_symbol(b->nest, nest->symbols[row->name].name, NAMED_VALUE, TYPE_I64);
-        nest_add(nest, &end,
-                 (NestNode){.kind = NEST_LET,
-                            .name = own_row,
-                            .value = ir_op(nest->values, OP_FLOORDIV,
-                                           nest_index_value(nest, make_symbol(b->nest, item)),
-                                           nest_index_value(nest, groups), 0)});
-        own = make_symbol(b->nest, own_row);
-    }
-    Index group =
-        make_less(b->nest, make_symbol(b->nest, item), index_multiply(b->arena, own, groups));
-    if (b->chunked || (nest->lanes == 1 && own.count)) { /* stands in many indices */
-        const SymbolId tile = nest_symbol(b->nest, "tile", NAMED_VALUE, TYPE_I64);
-        nest_add(
-            nest, &end,
-            (NestNode){.kind = NEST_LET, .name = tile, .value = nest_index_value(nest, group)});
-        group = make_symbol(b->nest, tile);
-    }
-    NestNode *inside = nest_put_index(nest, row->body, row->name, own);
-    build_before(b, inside, &end, group);
-    NestNode *along = b->along, *rest = along->next;
-    NestNode *tile = nest_put_index(nest, along->body, along->name, group), **work = end;
-    if (nest->warps == 1) /* one for each warp is asked whether it is there anyhow */
-        nest_add(nest, &end,
-                 (NestNode){
-                     .kind = NEST_IF, .extent = make_less(b->nest, b->tiles, group), .body = tile});
-    else
-        *end = tile;
-    while (*end) end = &(*end)->next;
-    if (nest->lanes > 1) items_finished(b, &rest, own);
-    deal_rest(b, rest);
-    build_rest(b, work, rest, &end, group, groups);
-    const Index all = index_multiply(b->arena, row->extent, groups);
-    NestNode *items;
-    if (step)
-        items = nest_around(
-            nest, LOOP_SERIAL, step,
-            make_less(b->nest, make_symbol(b->nest, b->stop), make_symbol(b->nest, b->first)),
-            body);
-    else
-        items = nest_around(nest, b->tensors ? LOOP_SERIAL : LOOP_GRID, item, all, body);
+    const Index all = make_times(nest, row->extent, groups);
+    NestNode *items = items_row_tiles(b, groups);
+    if (!items) items = build_each(b, &body, end, item, step, groups);
     if (step) items = items_partition(b, items, all);
     items->range = row->range;
     items->next = row->next;

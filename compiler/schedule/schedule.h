@@ -326,10 +326,11 @@ typedef struct ItemBuilder {
     bool chunked; /* the items are chunks of columns; `columns` and `chunks` say how many there are
                    */
     Index columns, chunks;
-    SymbolId slot; /* stands for the number of the item among those of all rows and tensors */
-    bool divided;  /* of one thread: a loop over elements was divided into one over rows and one
-                      within a row */
-    bool ranged;   /* a thread or warp takes a range of items, not one after the other in turn */
+    SymbolId slot;   /* stands for the number of the item among those of all rows and tensors */
+    bool divided;    /* of one thread: a loop over elements was divided into one over rows and one
+                        within a row */
+    bool by_vectors; /* of one thread: the elements of a tile go by vectors */
+    bool ranged;     /* a thread or warp takes a range of items, not one after the other in turn */
     SymbolId first, stop; /* then: that range */
     SymbolId entry;       /* of a list whose entries are taken by ranges: the entry at hand */
     NestNode *few;   /* then: the nodes that process all of its rows at once where rows are short */
@@ -381,6 +382,12 @@ NestNode *items_find_along(ItemBuilder *b);
 NestNode **items_find_around(NestNode **body, SymbolId inner); /* points to the loop around it */
 /* Adds, at the end of the body of a row or a chunk, the store that says that it is done. */
 void items_finished(ItemBuilder *b, NestNode **body, Index row);
+/* row_tiles.c: what one thread does for its range of items, which are `groups` to a row: row by
+ * row, of which several tiles go side by side. NULL: the nest has no such form and is as it was.
+ * items_before: what stands ahead of a row's tiles is done where a part of them is, of which the
+ * first is `group`; it is stored once. */
+NestNode *items_row_tiles(ItemBuilder *b, Index groups);
+void items_before(ItemBuilder *b, NestNode *body, NestNode ***end, Index group);
 /* thread_rows.c: turns the loop over all elements of a row into one over its tiles, for one thread.
  * small_rows.c: rows of up to 1024 elements by vectors, sixteen at once, or of up to 512 as many at
  * once as fill a tile of worker scratch (small-row SIMD). */

@@ -199,7 +199,8 @@ static const char *reduce(ItemBuilder *b, SymbolId own, SymbolId tile, Index beg
     const char *problem = tile_trees(b);
     int64_t length;
     if (problem || divide_loops(b)) return problem;
-    if (is_vectorizable(b, own)) {
+    b->by_vectors = is_vectorizable(b, own);
+    if (b->by_vectors) {
         items_vectorize(b, &(*b->row)->body, own, make_symbol(b->nest, (*b->row)->name), begin,
                         true);
         return NULL;

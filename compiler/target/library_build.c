@@ -10,9 +10,9 @@
 #include "target/target.h"
 
 /* What decides bits, for numeric.c, before the dialects' preludes. */
-static const char *const numeric_files[] = {"math.h",       "lite.h",      "philox.h", "fixed.h",
-                                            "integer.h",    "convert.h",   "memory.h", "reduce.h",
-                                            "reduce_cpu.h", "reduce_gpu.h"};
+static const char *const numeric_files[] = {
+    "math.h",   "lite.h",   "philox.h",      "fixed.h",      "integer.h",   "convert.h",
+    "memory.h", "reduce.h", "vectors_cpu.h", "reduce_cpu.h", "reduce_gpu.h"};
 
 /* A library while it is read. */
 typedef struct Reader {

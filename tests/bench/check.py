@@ -15,7 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ONLY = "1 Mi|1000 tensors|phase|GELU forward bf16|SwiGLU backward f32|softmax f32|Norm backward bf16|f32 .* × 12$|sum"
 ROW = {"bytes": int, "copy_gb_s": float, "limit_s": float, "rounds": int, "dropped_rounds": int, "disturbed": bool,
        "candidates": dict, "failed": dict}
-CANDIDATE = {"median_s", "min_s", "max_s", "gb_s", "fraction_of_copy", "first_call_s", "difference",
+CANDIDATE = {"median_s", "min_s", "max_s", "gb_s", "fraction_of_copy", "of_lockstep", "first_call_s", "difference",
              "page_faults"}
 
 
@@ -89,11 +89,28 @@ def report(folder, path, results):
         expect("</svg>" in file.read(), "the chart has no end")
 
 
+def grid():
+    """Of two cells: in one C plain takes half of Lockstep's time, in the other as much; numba does one of them."""
+    from report import grid_text
+
+    def row(plain, **others):
+        times = {"lockstep": 1.0, "C plain": plain, **others}
+        return {"candidates": {label: {"median_s": 2e-6 * time, "fraction_of_copy": 0.4 / time, "of_lockstep": time}
+                               for label, time in times.items()}}
+    text = grid_text({"grid": {"seed": 5}, "rows": {"slow": row(0.5), "level": row(0.96, numba=3.0)}})
+    for line in ("Grid 5, 2 cells", "| slow | 2 µs | 40 % | 0.50 | – |", "| level | 2 µs | 40 % | 0.96 | 3.00 |",
+                 "| C plain | 0.73 | 0 | 1 | 1 of 2 |", "| numba | 3.00 | 1 | 0 | 0 of 1 |",
+                 "| slow | C plain, whose sums go in any order | 0.50 | 40 % | 80 % |"):
+        expect(line in text, f"the grid's text has no {line!r}\n{text}")
+    expect("| level | C plain," not in text, f"0.96 is taken for behind\n{text}")
+
+
 def main():
     build = os.path.abspath(sys.argv[1])
     sources()
     cases()
     differences(build)
+    grid()
     with tempfile.TemporaryDirectory() as folder:
         path, results = rows(build, folder)
         report(folder, path, results)

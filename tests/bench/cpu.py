@@ -216,6 +216,9 @@ def main():
         progress.end()
         sys.stdout.flush()
         write(results, options.json)
+    if gridded:
+        from report import grid_text
+        print(grid_text(results))
     print(f"took {time.perf_counter() - progress.start:.0f} s")
     return 0
 

@@ -5,12 +5,13 @@
 
 Prints Markdown. Of a GPU, gpu.sh's results.json too: each candidate's share of the same traffic alone, in percent. Of a CPU: times,
 Lockstep's share of what the same traffic alone reaches, and how many times as fast as the best peer it is; then
-the training loops and waits. --readme puts it between that file's two marks instead. The chart has a line for each
+the training loops and waits. Of cpu.py --grid: each rival's time over Lockstep's, and the cells in which one is ahead. --readme puts it between that file's two marks instead. The chart has a line for each
 row of the table, a mark for each candidate's share."""
 import argparse
 import html
 import json
 import os
+import statistics
 import sys
 
 # label -> (column of the table, colour); labels of one column never meet in one row
@@ -84,6 +85,46 @@ def cpu_table(results):
         cells.append("–" if best is None else f"{digits(best / own)} ×")
         mark = " (disturbed)" if row.get("disturbed") else ""
         lines.append(f"| {name}{mark} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+LEVEL = 0.95  # a median of paired ratios from here on counts as level
+IN_ANY_ORDER = ("C", "C plain")  # whose sums go in any order
+
+
+def ratio(value):
+    return f"{value:.2f}" if value < 10 else f"{value:.0f}"
+
+
+def grid_text(results):
+    """The cells of cpu.py --grid: each rival's time over Lockstep's, and the cells in which one is ahead."""
+    rows = {name: row for name, row in results["rows"].items() if "lockstep" in row["candidates"]}
+    columns = [column for column in used_columns(rows) if column[0] != "Lockstep"]
+    found = {name: {} for name, _, _ in columns}
+    lines = [f"Grid {results['grid']['seed']}, {len(rows)} cells: a rival's time over Lockstep's, medians of paired ratios.",
+             "", f"| | Lockstep | of the limit | {' | '.join(found)} |", "| --- |" + " --- |" * (len(columns) + 2)]
+    for cell, row in rows.items():
+        own = row["candidates"]["lockstep"]
+        unit, factor = ("µs", 1e6) if own["median_s"] < 1e-3 else ("ms", 1e3)
+        cells = [f"{digits(own['median_s'] * factor)} {unit}", f"{share(row, ('lockstep',)):.0f} %"]
+        for name, labels, _ in columns:
+            times = [row["candidates"][label]["of_lockstep"] for label in labels if label in row["candidates"]]
+            if times:
+                found[name][cell] = min(times)
+            cells.append(ratio(min(times)) if times else "–")
+        lines.append(f"| {cell} | {' | '.join(cells)} |")
+    lines += ["", "| Lockstep beside | median | 1.3 or more | level | behind |", "| --- |" + " --- |" * 4]
+    for name, of in found.items():
+        values = list(of.values())
+        lines.append(f"| {name} | {ratio(statistics.median(values))} | {sum(v >= 1.3 for v in values)} | "
+                     f"{sum(LEVEL <= v < 1.3 for v in values)} | {sum(v < LEVEL for v in values)} of {len(values)} |")
+    behind = sorted((value, cell, name) for name, of in found.items() for cell, value in of.items() if value < LEVEL)
+    lines += ["", "| behind | whom | ratio | of the limit, Lockstep | the other |", "| --- |" + " --- |" * 4] if behind else []
+    for value, cell, name in behind:
+        labels = next(labels for column, labels, _ in columns if column == name)
+        order = ", whose sums go in any order" if name in IN_ANY_ORDER else ""
+        lines.append(f"| {cell} | {name}{order} | {ratio(value)} | {share(rows[cell], ('lockstep',)):.0f} % | "
+                     f"{share(rows[cell], labels):.0f} % |")
     return "\n".join(lines)
 
 
@@ -174,7 +215,7 @@ def main():
     if "part" in results:  # of gpu.sh: its rows, as gpu.py gives them
         found = {name: of["found"] for name, of in results["rows"].items() if "candidates" in of.get("found", {})}
         results = {"device": next((of["device"] for of in found.values()), results["machine"]["device"]), "rows": found}
-    text = text_of(results)
+    text = grid_text(results) if "grid" in results else text_of(results)
     if options.svg:
         with open(options.svg, "w") as file:
             file.write(chart(results))

@@ -200,6 +200,7 @@ class Bench:
             row["candidates"][label] = {
                 "median_s": seconds, "min_s": of["min_s"] / c.repeat, "max_s": of["max_s"] / c.repeat,
                 "gb_s": least / seconds / 1e9, "fraction_of_copy": of["fraction"] * c.repeat / limit.repeat,
+                "of_lockstep": of["paired"] * own.repeat / c.repeat,
                 "first_call_s": c.first_s, "difference": c.worst,
                 "page_faults": c.faults / c.calls}
         return row

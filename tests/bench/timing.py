@@ -71,8 +71,9 @@ def stopwatch(function, short=0.06):
 
 
 def compare(candidates, reference, rounds, patience=60):
-    """candidates: name -> function, all warm. Returns name -> {median_s, min_s, max_s, fraction, rounds}, where
-    fraction is the reference's time over the candidate's. At most `patience` rounds are dropped."""
+    """candidates: name -> function, all warm. Returns name -> {median_s, min_s, max_s, fraction, paired}, where
+    fraction is the reference's time over the candidate's, and paired the candidate's over the first one's of the
+    same round. At most `patience` rounds are dropped."""
     times = {name: [] for name in candidates}
     ratios = {name: [] for name in candidates}
     limits, kept, dropped, rest = [], 0, 0, []
@@ -92,8 +93,10 @@ def compare(candidates, reference, rounds, patience=60):
         for name, (took, ratio) in found.items():
             times[name].append(took)
             ratios[name].append(ratio)
+    first = times[next(iter(candidates))]
     result = {name: {"median_s": statistics.median(times[name]), "min_s": min(times[name]),
-                     "max_s": max(times[name]), "fraction": statistics.median(ratios[name])}
+                     "max_s": max(times[name]), "fraction": statistics.median(ratios[name]),
+                     "paired": statistics.median(took / own for took, own in zip(times[name], first))}
               for name in candidates}
     return result, {"median_s": statistics.median(limits), "min_s": min(limits), "rounds": kept,
                     "dropped_rounds": dropped, "disturbed": patience > 0 and dropped >= patience}
