@@ -244,6 +244,7 @@ class Finder:
         self.found = {}
         self.function = ""
         self.in_constants = 0
+        self.fixed = []  # arguments of macros that stand in constant expressions
 
     def add(self, operator, span, after, switch=None):
         if not span:
@@ -453,11 +454,27 @@ class Finder:
 
     # ---- the walk ----
 
+    def fix(self, node):
+        """Where an argument of a macro stands in a constant expression, it may stand elsewhere
+        too."""
+        if "expansionLoc" in node.get("range", {}).get("begin", {}):
+            span = self.file.span(node)
+            self.fixed += [span] if span else []
+        for inner in node.get("inner", []):
+            self.fix(inner)
+
+    def switchable(self, mutant):
+        return mutant.operator in ("refuse", "wait") or not any(
+            begin <= mutant.begin < end or mutant.begin <= begin < mutant.end
+            for begin, end in self.fixed
+        )
+
     def walk(self, node, parents):
         kind = node.get("kind")
         static = kind == "VarDecl" and node.get("storageClass") == "static"
         if not self.device and (static or kind in CONSTANT_ALONE):
             self.in_constants += literals(node)
+            self.fix(node)
             return
         if kind == "BinaryOperator":
             self.comparison(node, parents)
@@ -555,7 +572,8 @@ def find(clang, flags, path, name, wrappers=()):
     finder = Finder(source, device)
     for own, compiled in wrappers or ((flags, path),):
         finder.functions(syntax_tree(clang, tuple(own), compiled))
-    found = sorted(finder.found.values(), key=lambda m: (m.begin, -m.end, m.operator, m.after))
+    found = [mutant for mutant in finder.found.values() if finder.switchable(mutant)]
+    found = sorted(found, key=lambda m: (m.begin, -m.end, m.operator, m.after))
     identify(found)
     return found, finder.in_constants, len(source.inside_macros)
 

@@ -341,7 +341,7 @@ class Runs:
             self.add(mutant, **line)
             told = f"  ({line['test'].partition('#')[0]})" if line["test"] else ""
             say(f"{line['verdict']} {mutant.describe()}{told}")
-        if not self.product.make():
+        if not self.product.make(*self.words.target):
             sys.exit(f"mutants.py: the build as it was fails:\n{self.product.log()}")
 
     def in_library(self, path):
@@ -444,6 +444,7 @@ def arguments():
     add("--grace", type=float, default=20, metavar="SECONDS", help="added to a test's time (20)")
     add("--equivalent", default=os.path.join(HERE, "equivalent.txt"), help="another equivalent.txt")
     add("--minutes", type=float, default=1e6, metavar="N", help="stops then, to go on another time")
+    add("--target", action="append", metavar="T", default=[], help="builds only these of ninja's")
     add("--workers", type=int, default=1, metavar="N", help="tests at once (1)")
     add("--jobs", type=int, default=2, metavar="N", help="compiles at once (2)")
     add("--only", default="", metavar="WORD", help="mutants whose description or name has the word")
@@ -480,7 +481,7 @@ def main():
             say(mutant.key, mutant.describe())
         return 0
     stamp = product.switch()
-    if not words.report and not product.make():
+    if not words.report and not product.make(*words.target):
         sys.exit(f"mutants.py: the build with switches fails:\n{product.log()}")
     folders = [os.path.join(product.build, "tests", name) for name in ("lit", "executables")]
     suite = Suite([folder for folder in folders if os.path.isdir(folder)])

@@ -34,3 +34,13 @@ int all(int a, int b) {
     const int wide = inside(a, b) && refuses(&a, b, a) ? other(a, b) - ls_min(a, b) : 0;
     return wide;
 }
+
+#define EITHER(value) \
+    case value: return value
+
+int fixed(int a) {
+    switch (a) {
+        EITHER(6);
+    default: return a;
+    }
+}
