@@ -25,6 +25,7 @@ import hashlib
 import json
 import os
 import re
+import signal
 import sys
 import time
 import zlib
@@ -219,12 +220,25 @@ class Reach:
 
 
 def work(suite, function, words, tasks, results, number):
-    """A worker: takes tasks until there is none."""
+    """A worker: takes tasks until there is none, or until it is stopped."""
+    for kind in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(kind, stop_tests)
     if words.workers > 1:
         suite.move(os.path.join(words.state, f"worker{number}"))
     for task in iter(tasks.get, None):
         results.put((task, function(task, number)))
     results.put(None)
+
+
+def stop_tests(*_):
+    """Ends a worker with the test it runs, which has a session of its own."""
+    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+        for child in file.read().split():
+            try:
+                os.killpg(int(child), signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+    os._exit(1)
 
 
 def each(words, suite, function, tasks, deadline):
@@ -239,15 +253,19 @@ def each(words, suite, function, tasks, deadline):
     for _ in workers:
         waiting.put(rest.pop() if rest else None)
         running += 1
-    while running:
-        found = results.get()
-        if found is None:
-            running -= 1
-            continue
-        yield found
-        waiting.put(rest.pop() if rest and time.monotonic() < deadline else None)
-    for worker in workers:
-        worker.join()
+    try:
+        while running:
+            found = results.get()
+            if found is None:
+                running -= 1
+                continue
+            yield found
+            waiting.put(rest.pop() if rest and time.monotonic() < deadline else None)
+    finally:
+        for worker in workers if running else ():
+            worker.terminate()
+        for worker in workers:
+            worker.join()
 
 
 # ---- the runs ----
@@ -463,6 +481,7 @@ def arguments():
 
 def main():
     words = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     begin = time.monotonic()
     deadline = begin + 60 * words.minutes
     folders = FOLDERS if words.source == SOURCE else words.folder  # all have their switches
@@ -500,4 +519,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("mutants.py: stopped; another run goes on from here")
