@@ -203,7 +203,10 @@ class Reach:
         count = len(self.product.numbers)
         with open(path, "wb") as file:
             file.write(bytes(max(count, 1)))
-        outcome = self.suite.run(self.identities[task], self.words.limit, MUTANTS_REACHED=path)
+        for _ in range(2):  # one that fails now and then kills none either
+            outcome = self.suite.run(self.identities[task], self.words.limit, MUTANTS_REACHED=path)
+            if outcome.code != "failed":
+                break
         with open(path, "rb") as file:
             reached = pack(file.read())
         seconds = round(outcome.seconds, 2)
