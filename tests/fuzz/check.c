@@ -16,7 +16,8 @@
 #include "batch.h"
 #include "exec.h"
 
-enum { SECONDS = 300, MEMORY_GB = 8, STEPS = 64 };
+/* Of the memory 12 GiB are for stacks of the emulated devices: 3 blocks of 1024 threads. */
+enum { SECONDS = 300, MEMORY_GB = 24, STEPS = 64 };
 
 const char *const verdict_words[VERDICT_COUNT] = {
     "right", "refused by the compiler", "without an image", "without code", "wrong", "a crash",
