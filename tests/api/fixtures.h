@@ -45,6 +45,8 @@ extern const ls_image image_shapes;
 /* The tests run on the CPU, and again on stand-ins for CUDA's and HIP's drivers: see on_device.c. A
  * test of what only the CPU does begins with CPU_ONLY(). */
 #ifdef API_DEVICE
+/* An image for the CPU as one for the context's device; what is made stays to the end. */
+const ls_image *on_device(const ls_context *context, const ls_image *image);
 #define ON_CPU 0
 #define DEVICE_NAME API_DEVICE ":0"
 #else

@@ -91,9 +91,12 @@ static void *keep(size_t bytes) {
     return room + at;
 }
 
-static const ls_image *convert(const ls_context *context, const ls_image *image) {
-    if (!image || ls_context_kind(context) == LS_DEVICE_CPU || strcmp(image->target, "cpu") != 0)
-        return image;
+static bool converts(const ls_context *context, const ls_image *image) {
+    return image && ls_context_kind(context) != LS_DEVICE_CPU && strcmp(image->target, "cpu") == 0;
+}
+
+const ls_image *on_device(const ls_context *context, const ls_image *image) {
+    if (!converts(context, image)) return image;
     ls_image *made = keep(sizeof *made);
     ls_image_variant *variants = keep(image->variant_count * sizeof *variants);
     *made = *image;
@@ -121,8 +124,11 @@ ls_status __wrap_ls_program_from_images(ls_context *context, const ls_image *con
 ls_status __wrap_ls_program_from_images(ls_context *context, const ls_image *const *images,
                                         size_t count, ls_code_maker make, void *maker,
                                         void (*release)(void *maker), ls_program **program) {
-    const ls_image **converted = images ? keep(count * sizeof *converted) : NULL;
-    for (size_t i = 0; images && i < count; i++) converted[i] = convert(context, images[i]);
-    return __real_ls_program_from_images(context, converted, count, make, maker, release, program);
+    bool any = false;
+    for (size_t i = 0; images && i < count; i++) any |= converts(context, images[i]);
+    const ls_image **converted = any ? keep(count * sizeof *converted) : NULL;
+    for (size_t i = 0; any && i < count; i++) converted[i] = on_device(context, images[i]);
+    if (any) images = converted;
+    return __real_ls_program_from_images(context, images, count, make, maker, release, program);
 }
 #endif

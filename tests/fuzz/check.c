@@ -16,7 +16,8 @@
 #include "batch.h"
 #include "exec.h"
 
-enum { SECONDS = 300, MEMORY_GB = 8, STEPS = 64 };
+/* Of the memory 12 GiB are for stacks of the emulated devices: 3 blocks of 1024 threads. */
+enum { SECONDS = 300, MEMORY_GB = 24, STEPS = 64 };
 
 const char *const verdict_words[VERDICT_COUNT] = {
     "right", "refused by the compiler", "without an image", "without code", "wrong", "a crash",
@@ -79,6 +80,7 @@ typedef struct Shared {
     struct {
         Verdict verdict;
         size_t machine;
+        Cost cost;
     } found[];
 } Shared;
 
@@ -88,6 +90,7 @@ typedef struct Job {
     ls_compilation *compilation;
     const ls_image *images[STEPS];
     size_t step_count;
+    bool costed;
     bool done; /* nothing more to find out */
 } Job;
 
@@ -133,9 +136,12 @@ static void compile(Child *child, size_t i, size_t light) {
     child->shared->at = i;
     child->shared->machine = light;
     alarm(SECONDS);
-    if (ls_compile_text(one->name, one->text, strlen(one->text), &exec_options,
-                        &job->compilation) != LS_OK ||
-        !directives_read(one->text, &job->directives)) {
+    cost_begin();
+    const ls_status status =
+        ls_compile_text(one->name, one->text, strlen(one->text), &exec_options, &job->compilation);
+    child->shared->found[i].cost = (Cost){0}; /* of an attempt that ended before */
+    cost_end(&child->shared->found[i].cost);
+    if (status != LS_OK || !directives_read(one->text, &job->directives)) {
         printf("%s", ls_compilation_message(job->compilation));
         find(child, i, VERDICT_REFUSED, light);
         return;
@@ -159,22 +165,34 @@ static uint32_t choose(const Case *one, uint32_t count, Variants variants) {
     return first | 1u << (state % count + 1 + (state >> 32) % (count - 1)) % count;
 }
 
+/* The image of a case's step; of the first machine's, what it costs. */
+static bool make_image(Child *child, size_t i, size_t step, size_t machine) {
+    Job *job = &child->jobs[i];
+    const ls_image **image = &job->images[step];
+    cost_begin();
+    const ls_status status =
+        ls_compilation_image(job->compilation, step, machines[machine].target, image);
+    if (!job->costed) cost_end(&child->shared->found[i].cost);
+    return status == LS_OK;
+}
+
 /* The images of a case's steps, and their copies in the batch. */
 static bool add_case(Child *child, Batch *batch, size_t i, size_t machine, Variants variants) {
     Job *job = &child->jobs[i];
     child->shared->at = i;
     alarm(SECONDS);
     for (size_t s = 0; s < job->step_count; s++) {
-        const ls_image *image = NULL;
-        if (ls_compilation_image(job->compilation, s, machines[machine].target, &image) != LS_OK) {
+        if (!make_image(child, i, s, machine)) {
             printf("%s\n", ls_compilation_message(job->compilation));
             find(child, i, VERDICT_NO_IMAGE, machine);
             return false;
         }
+        const ls_image *image = job->images[s];
         job->images[s] =
             batch_add(batch, image, choose(&child->cases[i], image->variant_count, variants),
                       i % 2 == 0, child->cases[i].broken);
     }
+    job->costed = true;
     return true;
 }
 
@@ -302,6 +320,7 @@ static void check(Case *cases, size_t count, size_t light, bool alone, const cha
     for (size_t i = 0; i < count; i++) {
         cases[i].verdict = shared->found[i].verdict;
         cases[i].machine = shared->found[i].machine;
+        cases[i].cost = shared->found[i].cost;
     }
     munmap(shared, size);
 }

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cost.h"
+
 typedef enum Verdict {
     VERDICT_RIGHT,
     VERDICT_REFUSED,  /* the compiler has errors: a mistake of the generator or of a check */
@@ -40,6 +42,7 @@ typedef struct Case {
     bool broken;     /* its kernels do nothing, to see that this is found */
     Verdict verdict; /* found */
     size_t machine;  /* where */
+    Cost cost;       /* of reading, planning and emitting it for the first of its machines */
 } Case;
 
 /* Checks the cases, `light` being the machine of those that are not full, in a process of its own,

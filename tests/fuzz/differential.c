@@ -3,6 +3,8 @@
  * Most run on one machine in two variants, one in --every on all machines in all variants. What
  * fails is shrunk and written to --out as a program for tests/exec/programs.
  *
+ * With --record a run that was stopped goes on, and what planning took is kept.
+ *
  * Without arguments it is a test of the suite: few programs, a few seconds. */
 #include <inttypes.h>
 #include <limits.h>
@@ -20,11 +22,12 @@
 #include "check.h"
 #include "exec.h"
 #include "random_program.h"
+#include "record.h"
 
 static const char usage[] =
     "usage: differential [--first N] [--count N] [--seed S] [--every N] [--batch N] [--minutes M]\n"
     "                    [--out FOLDER] [--shrink N] [--print N] [--break N] [--file FILE]\n"
-    "                    [--statements N]\n"
+    "                    [--statements N] [--record FILE] [--costs FILE]\n"
     "  --first N     the first program's number (1)\n"
     "  --count N     how many (40)\n"
     "  --seed S      another sequence of programs (1)\n"
@@ -36,11 +39,13 @@ static const char usage[] =
     "  --print N     prints program N and does no more\n"
     "  --break N     takes the work out of program N's kernels: it must be found\n"
     "  --statements N  of a step (a few); such programs are large: fewer to a --batch\n"
-    "  --file FILE   checks this text on every machine\n";
+    "  --file FILE   checks this text on every machine\n"
+    "  --record FILE  goes on where the run that wrote it stopped, to --count programs in all\n"
+    "  --costs FILE  adds a line for each program: number, ms to plan and emit, KiB at once\n";
 
 typedef struct Options {
     uint64_t first, count, seed, every, batch, minutes, shrink, print, broken, statements;
-    const char *out, *file;
+    const char *out, *file, *record, *costs;
 } Options;
 
 static double seconds(void) {
@@ -101,44 +106,63 @@ static int run_file(const Options *options) {
     return one.verdict != VERDICT_RIGHT;
 }
 
+/* One batch: what became of its programs goes to the record. false: a file cannot be written. */
+static bool run_batch(const Options *options, Record *record, Case *cases, const char *log) {
+    const uint64_t first = options->first + record->done;
+    const uint64_t left = options->count - record->done;
+    const size_t count = (size_t)(left < options->batch ? left : options->batch);
+    FILE *costs = options->costs ? fopen(options->costs, "a") : NULL;
+    bool good = !options->costs || costs;
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t number = first + i;
+        cases[i] = (Case){.full = number % options->every == 0, .turn = number / options->every};
+        snprintf(cases[i].name, sizeof cases[i].name, "random-%" PRIu64, number);
+        cases[i].text = random_program(number, options->seed, true, (unsigned)options->statements);
+        cases[i].broken = options->broken && number == options->broken;
+    }
+    const uint64_t turn = options->first / options->batch + record->done / options->batch;
+    check_cases(cases, count, light_machine(turn), log);
+    for (size_t i = 0; i < count; i++) {
+        record_case(record, first + i, &cases[i]);
+        if (costs)
+            fprintf(costs, "%" PRIu64 " %.3f %.1f\n", first + i, cases[i].cost.ms,
+                    (double)cases[i].cost.peak / 1024);
+        if (cases[i].verdict != VERDICT_RIGHT) report(options, &cases[i]);
+        free(cases[i].text);
+    }
+    record_batch(record, count);
+    if (costs && fclose(costs) != 0) good = false;
+    if (!good) fprintf(stderr, "differential: cannot write %s\n", options->costs);
+    return good && (!options->record || record_write(record, options->record));
+}
+
 static int run_all(const Options *options) {
     const double start = seconds();
     double said = start;
-    uint64_t done = 0, full = 0, failed = 0, batches = 0;
-    Case *cases = must_allocate(options->batch * sizeof *cases);
+    Record record = {.first = options->first,
+                     .seed = options->seed,
+                     .every = options->every,
+                     .batch = options->batch,
+                     .statements = options->statements};
     char log[1024];
+    bool good = !options->record || record_read(&record, options->record);
+    const uint64_t before = record.done;
+    Case *cases = must_allocate(options->batch * sizeof *cases);
     snprintf(log, sizeof log, "%s/log", options->out);
-    while (done < options->count &&
+    while (good && record.done < options->count &&
            (!options->minutes || seconds() - start < 60 * (double)options->minutes)) {
-        size_t count = 0;
-        for (; count < options->batch && done + count < options->count; count++) {
-            const uint64_t number = options->first + done + count;
-            snprintf(cases[count].name, sizeof cases[count].name, "random-%" PRIu64, number);
-            cases[count].text =
-                random_program(number, options->seed, true, (unsigned)options->statements);
-            cases[count].full = number % options->every == 0;
-            cases[count].turn = number / options->every;
-            cases[count].broken = options->broken && number == options->broken;
-            full += cases[count].full;
-        }
-        check_cases(cases, count, light_machine(options->first / options->batch + batches++), log);
-        for (size_t i = 0; i < count; i++) {
-            if (cases[i].verdict != VERDICT_RIGHT) {
-                failed++;
-                report(options, &cases[i]);
-            }
-            free(cases[i].text);
-        }
-        done += count;
-        if (seconds() - said < 20 && done < options->count) continue;
+        good = run_batch(options, &record, cases, log);
+        if (seconds() - said < 20 && record.done < options->count) continue;
         said = seconds();
         printf("%" PRIu64 " programs, %" PRIu64 " of them everywhere, %" PRIu64
                " failed, %.0f s, %.1f a second\n",
-               done, full, failed, said - start, (double)done / (said - start));
+               record.done, record.everywhere, record.failed, said - start,
+               (double)(record.done - before) / (said - start));
         fflush(stdout);
     }
     free(cases);
-    return failed != 0;
+    if (good) record_print(&record);
+    return !good ? 3 : record.failed != 0;
 }
 
 static bool read_options(int count, char **arguments, Options *options) {
@@ -160,6 +184,8 @@ static bool read_options(int count, char **arguments, Options *options) {
             }
         if (strcmp(arguments[i], "--out") == 0) options->out = arguments[i + 1], known = true;
         if (strcmp(arguments[i], "--file") == 0) options->file = arguments[i + 1], known = true;
+        if (strcmp(arguments[i], "--record") == 0) options->record = arguments[i + 1], known = true;
+        if (strcmp(arguments[i], "--costs") == 0) options->costs = arguments[i + 1], known = true;
         if (!known) return false;
     }
     return options->every && options->batch && options->count;

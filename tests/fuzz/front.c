@@ -110,30 +110,6 @@ static const char *check_places(const char *text, size_t size) {
     return wrong;
 }
 
-/* On through the whole compiler, to text: what the front end lets through is no surprise to anyone.
- */
-static const char *check_emission(const char *text, size_t size) {
-    static const char *const forms[] = {"ir", "plan", "c", "cuda", "hip"};
-    ls_compilation *compilation = NULL;
-    const char *data, *wrong = NULL;
-    size_t length;
-    ls_status status = ls_compile_text("input.step", text, size, NULL, &compilation);
-    if (status != LS_OK && status != LS_ERROR_PROGRAM) wrong = "the compiler refuses what it read";
-    size_t steps = status == LS_OK ? ls_compilation_step_count(compilation) : 0;
-    for (size_t s = 0; s < steps && !wrong; s++) {
-        for (size_t form = 0; form < COUNT(forms) && !wrong; form++) {
-            status = ls_compilation_emit(compilation, s, forms[form], &data, &length);
-            if (status == LS_OK || status == LS_ERROR_UNSUPPORTED) continue;
-            snprintf(problem, sizeof problem, "%s: %s", forms[form],
-                     ls_compilation_message(compilation));
-            wrong = problem;
-        }
-    }
-    if (!wrong && status == LS_ERROR_INTERNAL) wrong = "internal";
-    ls_compilation_destroy(compilation);
-    return wrong;
-}
-
 const char *front_check(const uint8_t *data, size_t size) {
     const ls_compile_options options = {.math = LS_MATH_SOURCE};
     Compiler compiler = {.options = &options};
@@ -149,5 +125,5 @@ const char *front_check(const uint8_t *data, size_t size) {
     }
     arena_close(&compiler.arena);
     if (!wrong) wrong = check_places((const char *)data, size);
-    return wrong ? wrong : check_emission((const char *)data, size);
+    return wrong ? wrong : emission_check((const char *)data, size);
 }

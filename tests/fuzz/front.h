@@ -8,5 +8,7 @@
 
 /* NULL, or what went wrong (valid until the next call). */
 const char *front_check(const uint8_t *data, size_t size);
+/* emission.c: the part of it behind the front end. */
+const char *emission_check(const char *text, size_t size);
 
 #endif

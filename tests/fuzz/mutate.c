@@ -186,7 +186,7 @@ int main(int count, char **arguments) {
         const char *wrong = front_check(input, size);
         return wrong ? report(wrong, input, size) : 0;
     }
-    unsigned long inputs = count > 1 ? strtoul(arguments[1], NULL, 10) : 20000;
+    unsigned long inputs = count > 1 ? strtoul(arguments[1], NULL, 10) : 12000;
     unsigned long first = count > 2 ? strtoul(arguments[2], NULL, 10) : 1;
     read_seeds(count > 3 ? arguments[3] : "tests/fuzz/seeds");
     if (seed_count == 0) {

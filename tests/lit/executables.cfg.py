@@ -17,7 +17,7 @@ config.environment.update(test_environment(config.lockstep_build))
 config.test_format = Programs(
     root=tests,
     source=config.lockstep_source,
-    folders=["ahead", "api", "interp", "rtc", "numerics", "files", "driver", "monitor", "fuzz", "simt"],
+    folders=["ahead", "api", "interp", "rtc", "numerics", "files", "driver", "monitor", "fuzz", "simt", "soak"],
     helpers=["ir_tool", "library", "sources"],
     listed=[os.path.join(tests, "exec", "exec_runner"), os.path.join(tests, "simt", "simt_exec")],
 )

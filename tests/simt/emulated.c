@@ -477,17 +477,32 @@ static UNUSED int do_module_load(void **handle, const void *code) {
     return 0;
 }
 
+/* Functions outlive their module as long as there are graphs, one of which may still name them. */
+static Function *functions;
+static void drop_functions(void) {
+    for (Function **at = &functions; *at && state.graphs + state.recordings == 0;) {
+        Function *function = *at;
+        if (function->module) {
+            at = &function->next;
+        } else {
+            *at = function->next;
+            free(function);
+        }
+    }
+}
+
 static UNUSED int do_module_unload(void *handle) {
     Module *module = handle;
     late_settled(module, "a module");
+    for (Function *function = functions; function; function = function->next)
+        if (function->module == module) function->module = NULL;
+    drop_functions();
     emulated_code_close(module->compiled);
     free(module);
     state.modules--;
     return 0;
 }
 
-/* Functions live to the end, as a graph may still name one. */
-static Function *functions;
 static UNUSED int do_module_function(void **function, void *module, const char *name) {
     SimtModule *compiled = ((Module *)module)->compiled;
     if (compiled && !simt_argument_size(compiled, name)) return fail(NOT_FOUND, "no such kernel");

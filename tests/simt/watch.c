@@ -66,6 +66,13 @@ static Page *pages[BUCKETS];
 static size_t page_count;
 static uint32_t last_round;
 
+/* How many stay from one launch to the next, which saves making them again: SIMT_PAGES, for who
+ * measures what a process holds. */
+static size_t pages_kept(void) {
+    const char *number = getenv("SIMT_PAGES");
+    return number ? strtoul(number, NULL, 10) : PAGES_MAX;
+}
+
 static void drop_pages(void) {
     for (size_t i = 0; i < BUCKETS; i++)
         for (Page *page = pages[i], *next; page; page = next) {
@@ -101,7 +108,7 @@ static Page *page_at(Watch *watch, uint64_t number) {
 Watch *watch_open(uint32_t blocks, uint32_t groups, bool fences_alone, bool weak) {
     Watch *watch = calloc(1, sizeof *watch);
     if (!watch) return NULL;
-    if (page_count > PAGES_MAX) drop_pages();
+    if (page_count > pages_kept()) drop_pages();
     const size_t count = (size_t)blocks * groups;
     watch->blocks = blocks;
     watch->groups = groups;
