@@ -258,7 +258,7 @@ static void sums_in_graphs(void **state) {
 
 /* ---- an array of bf16, read in several ways; the sum is of bf16 or of f32 ---- */
 
-static void *on_device(const Fixture *f, const void *values, size_t bytes) {
+static void *copy_of(const Fixture *f, const void *values, size_t bytes) {
     void *memory = NULL;
     EXPECT_OK(f->context, ls_alloc(f->context, bytes, &memory));
     EXPECT_OK(f->context, ls_copy_in(f->context, memory, values, bytes));
@@ -302,13 +302,13 @@ static void sums_of_narrow_arrays(void **state) {
         }
     for (int i = 0; i < ROWS; i++) rows[i] = i * 5 % (ROWS + 3); /* some out of range */
     for (int k = 0; k < 4; k++) {
-        memory[k] = on_device(&f, parts[k], sizeof parts[k]);
-        memory[4 + k] = on_device(&f, wide[k], sizeof wide[k]);
+        memory[k] = copy_of(&f, parts[k], sizeof parts[k]);
+        memory[4 + k] = copy_of(&f, wide[k], sizeof wide[k]);
         narrow_tensors[k] = tensor_of(memory[k], LS_BF16, 2, shape);
         wide_tensors[k] = tensor_of(memory[4 + k], LS_F32, 2, shape);
     }
-    memory[8] = on_device(&f, rows, sizeof rows);
-    memory[9] = on_device(&f, y, sizeof y);
+    memory[8] = copy_of(&f, rows, sizeof rows);
+    memory[9] = copy_of(&f, y, sizeof y);
     const ls_tensor rows_tensor = tensor_of(memory[8], LS_I64, 1, shape);
     const ls_tensor y_tensor = tensor_of(memory[9], LS_F32, 2, shape);
     EXPECT_OK(f.context, ls_step_bind(f.step, "i", &rows_tensor));
