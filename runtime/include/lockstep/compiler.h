@@ -166,8 +166,8 @@ ls_status ls_compilation_image_summed(ls_compilation *compilation, size_t step, 
  * arrays, which are cut as the tensors of `parameter` are, or, of a step without lists, along
  * `axis` (else NULL): `within` 1, within tensors, at multiples of 1024 elements and of the length
  * of blocks; 0, between the tensors of a list. The bits are those of the step on the whole.
- * LS_ERROR_UNSUPPORTED, with the line, the reason and what to do: the step has a `for`, or
- * something along what is cut that is more than a sum, product, minimum, maximum or test of it. */
+ * LS_ERROR_UNSUPPORTED, with the line, the reason and what to do: the step has a `for`, or a scan
+ * or a read at an index along what is cut (within tensors), or a logsumexp of a whole list. */
 ls_status ls_compilation_image_sharded(ls_compilation *compilation, size_t step, const ls_sum *sums,
                                        size_t sum_count, const char *parameter, const char *axis,
                                        int within, const char *target, const char *device,
@@ -306,7 +306,7 @@ typedef struct ls_ahead_options {
     void (*progress)(void *user, size_t done, size_t total, const char *what);
     void *user;
     /* 1: leaves out the variants for arrays with gaps between elements or off a boundary of 16
-     * bytes, 15 to 40 % of the text; launching with one is LS_ERROR_UNSUPPORTED then */
+     * bytes, 15 to 60 % of the text; launching with one is LS_ERROR_UNSUPPORTED then */
     int contiguous;
     /* 1: the structures hold the values of rank-0 parameters that are only read, `.lr = 1e-4f`, and
      * no pointers to device scalars; those with a default come from the macro STEP_defaults */
