@@ -124,6 +124,8 @@ if shutil.which("nvim"):
     config.available_features.add("neovim")  # a client of the language server
 if shutil.which("dpkg-deb"):
     config.available_features.add("dpkg")
+if config.lockstep_coverage:
+    config.available_features.add("coverage")  # what is built is large and slow
 if config.lockstep_sanitizers:
     config.available_features.add("sanitizers")
 if os.uname().machine == "x86_64":

@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 #if defined __SANITIZE_ADDRESS__
-#include <sanitizer/allocator_interface.h>
+/* of sanitizer/allocator_interface.h, which not every gcc comes with */
+size_t __sanitizer_get_current_allocated_bytes(void);
 #elif defined __GLIBC__
 #include <malloc.h>
 #endif

@@ -88,6 +88,7 @@ static void say(Progress *progress, uint64_t done, const Options *options) {
 
 /* Units of a use, until there are enough, time is up, it is stopped or something fails. */
 static uint64_t repeat(Soak *soak, const Use *use, const Options *options, Series *series) {
+    for (uint64_t i = 0; i < use->warm_up && !stopped && !soak->wrong[0]; i++) use->once(soak, i);
     const double begin = seconds();
     Progress progress = {use->name, begin, begin};
     uint64_t done = 0;

@@ -24,6 +24,8 @@ typedef struct Use {
     const char *name;
     bool training; /* works on `step`, which is open before and closed after */
     void (*once)(Soak *soak, uint64_t turn);
+    uint64_t warm_up; /* units before the first sample: the drivers of the tests keep the latest 128
+                         pieces of memory that were given up */
 } Use;
 extern const Use uses[];
 extern const size_t use_count;

@@ -289,8 +289,10 @@ static void ranks(Soak *soak, uint64_t turn) {
 }
 
 const Use uses[] = {
-    {"launches", true, launch}, {"replays", true, replay},    {"updates", true, update},
-    {"programs", true, load},   {"feeds", true, feed},        {"objects", true, objects},
-    {"refusals", true, refuse}, {"contexts", false, context}, {"ranks", false, ranks},
+    {"launches", true, launch, 0}, {"replays", true, replay, 0},
+    {"updates", true, update, 0},  {"programs", true, load, 0},
+    {"feeds", true, feed, 160},    {"objects", true, objects, 160},
+    {"refusals", true, refuse, 0}, {"contexts", false, context, 160},
+    {"ranks", false, ranks, 80},
 };
 const size_t use_count = sizeof uses / sizeof *uses;
