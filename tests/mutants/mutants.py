@@ -228,9 +228,11 @@ def work(suite, function, words, tasks, results, number):
         signal.signal(kind, stop_tests)
     if words.workers > 1:
         suite.move(os.path.join(words.state, f"worker{number}"))
-    for task in iter(tasks.get, None):
-        results.put((task, function(task, number)))
-    results.put(None)
+    try:
+        for task in iter(tasks.get, None):
+            results.put((task, function(task, number)))
+    finally:
+        results.put(None)
 
 
 def stop_tests(*_):

@@ -65,7 +65,7 @@ class Suite:
         test.config.environment.update({k: str(value) for k, value in variables.items()})
         formats.TIME_LIMIT = limit
         begin = time.monotonic()
-        result = self.lit.worker._execute(test, self.config)
+        result = self.lit.worker._adapt_result(test.config.test_format.execute(test, self.config))
         seconds = time.monotonic() - begin
         named = {"PASS": "passed", "XFAIL": "passed", "FLAKYPASS": "passed", "TIMEOUT": "late"}
         named.update({"UNSUPPORTED": "skipped", "SKIPPED": "skipped", "EXCLUDED": "skipped"})
