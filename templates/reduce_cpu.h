@@ -261,8 +261,9 @@ LS_FN i64 ls_rows_in_scratch(i64 tiles, i64 longest) {
             if (v >= units) continue;                                                              \
             const i64 lane = 16 * parts * v, first = vectors > 8 ? 128 + lane : lane;              \
             LS_UNROLLED                                                                            \
-            for (int p = 0; p < parts && whole; p++)                                               \
+            for (int p = 0; p < parts && whole; p++) {                                             \
                 leaves(of, r, first, 32, LS_WHICH(parts, p), own[p]);                              \
+            }                                                                                      \
             if (!whole)                                                                            \
                 ls_last_row_##kind(leaves, of, r, first, length - first, parts, trees, own);       \
             if (vectors > 8) ls_tree_rows_##kind(leaves, of, r, lane, 1, parts, trees, own);       \
@@ -299,8 +300,9 @@ LS_FN i64 ls_rows_in_scratch(i64 tiles, i64 longest) {
         for (int l = 0; l < 128; l += 16 * parts) {                                                \
             ls_vector_f32 x[2][LS_TREES];                                                          \
             LS_UNROLLED                                                                            \
-            for (int p = 0; p < parts; p++)                                                        \
+            for (int p = 0; p < parts; p++) {                                                      \
                 ls_rows_of_##kind(leaves, of, r, 512 + l, 4, LS_WHICH(parts, p), trees, x[p]);     \
+            }                                                                                      \
             ls_tree_rows_##kind(leaves, of, r, l, 4, parts, trees, x);                             \
             LS_UNROLLED                                                                            \
             for (int t = 0; t < trees; t++)                                                        \

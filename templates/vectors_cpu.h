@@ -89,15 +89,21 @@ typedef u32 ls_vector_u32 __attribute__((vector_size(64)));
 typedef u32 ls_pairs_bf16 __attribute__((vector_size(64), aligned(2), may_alias));
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 typedef i16 ls_whole_i16 __attribute__((vector_size(64)));
+#ifdef __clang__
+#define LS_MASKED_AT(from, vector) ((const vector *)(const void *)(from))
+#else
+#define LS_MASKED_AT(from, vector) ((const i16 *)(from))
+#endif
 LS_FN ls_vector_bf16 ls_masked_bf16(const bf16 *from, i64 left) {
     const ls_half_i16 none = {0};
-    return (ls_vector_bf16)__builtin_ia32_loaddquhi256_mask((const void *)from, none,
+    return (ls_vector_bf16)__builtin_ia32_loaddquhi256_mask(LS_MASKED_AT(from, ls_half_i16), none,
                                                             ls_mask_of(left));
 }
 LS_FN ls_vector_u32 ls_masked_pairs_bf16(const bf16 *from, i64 left) {
     const ls_whole_i16 none = {0};
     const u32 mask = left <= 0 ? 0 : (u32)((1ull << left) - 1);
-    return (ls_vector_u32)__builtin_ia32_loaddquhi512_mask((const void *)from, none, mask);
+    return (ls_vector_u32)__builtin_ia32_loaddquhi512_mask(LS_MASKED_AT(from, ls_whole_i16), none,
+                                                           mask);
 }
 #else
 LS_FN ls_vector_bf16 ls_masked_bf16(const bf16 *from, i64 left) {
