@@ -260,9 +260,11 @@ LS_FN i64 ls_rows_in_scratch(i64 tiles, i64 longest) {
         for (int v = 0; v < 8; v++) {                                                              \
             if (v >= units) continue;                                                              \
             const i64 lane = 16 * parts * v, first = vectors > 8 ? 128 + lane : lane;              \
-            LS_UNROLLED                                                                            \
-            for (int p = 0; p < parts && whole; p++) {                                             \
-                leaves(of, r, first, 32, LS_WHICH(parts, p), own[p]);                              \
+            if (whole) {                                                                           \
+                LS_UNROLLED                                                                        \
+                for (int p = 0; p < parts; p++) {                                                  \
+                    leaves(of, r, first, 32, LS_WHICH(parts, p), own[p]);                          \
+                }                                                                                  \
             }                                                                                      \
             if (!whole)                                                                            \
                 ls_last_row_##kind(leaves, of, r, first, length - first, parts, trees, own);       \

@@ -136,11 +136,11 @@ class Bench:
         """label -> Candidate whose results agree."""
         found = {}
         for name, (module, peer) in self.peers.items():
-            tensors = {key: [module.view(m) for m in value] if isinstance(value, list) else module.view(value)
-                       for key, value in memory.items()}
             wait = getattr(module, "wait", lambda result: None)
             self.arena.fill(case, memory, False)  # a peer may begin with copies
             try:
+                tensors = {key: [module.view(m) for m in value] if isinstance(value, list) else module.view(value)
+                           for key, value in memory.items()}
                 given = peer.candidates(case, tensors)
             except Exception as error:  # whatever a peer cannot do is its row's news, not the end
                 failed[name] = word(error)
