@@ -198,17 +198,17 @@ static void gpu_close(Device *device) {
 }
 
 /* Our own stream is captured by nobody else. */
-static ls_status gpu_captured(Device *device, bool *captured) {
+static ls_status gpu_captured(Device *device, void *stream, bool *captured) {
     Gpu *gpu = (Gpu *)device;
     int state = GPU_NOT_CAPTURING;
     *captured = false;
-    if (gpu->stream == gpu->own_stream) return LS_OK;
+    if (!stream && gpu->stream == gpu->own_stream) return LS_OK;
     GpuCurrent before;
     ls_status status = gpu_enter(gpu, &before);
     if (status != LS_OK) return status;
-    status = gpu_leave(
-        gpu, before,
-        TRY(gpu, "asking whether the stream is captured", stream_capturing, gpu->stream, &state));
+    status = gpu_leave(gpu, before,
+                       TRY(gpu, "asking whether the stream is captured", stream_capturing,
+                           stream ? stream : gpu->stream, &state));
     *captured = state != GPU_NOT_CAPTURING;
     return status;
 }

@@ -15,7 +15,7 @@ ls_status ls_graph_begin(ls_context *context) {
             "ls_graph_begin: a graph is being captured already; call ls_graph_end first");
     const Driver *driver = context->driver;
     ls_status status = context_not_capturing(context, "ls_graph_begin");
-    if (status == LS_OK) status = comm_join(context);
+    if (status == LS_OK) status = comm_join(context, false);
     if (status != LS_OK) return status;
     ls_graph *graph = calloc(1, sizeof *graph);
     if (!graph) return error_memory(&context->error, "ls_graph_begin");
@@ -82,7 +82,7 @@ ls_status ls_graph_end(ls_context *context, ls_graph **graph) {
     if (!made)
         return error_set(&context->error, LS_ERROR_STATE,
                          "ls_graph_end: no graph is being captured; call ls_graph_begin first");
-    comm_join(context); /* a failure is watched */
+    comm_join(context, true); /* a failure is watched */
     const char *own = error_watched(&context->error), *handless = error_watched(NULL);
     const char *cause = own ? own : handless; /* the context's first failure, or a NULL handle */
     context->capture = NULL;
@@ -144,6 +144,8 @@ static ls_status replay(ls_graph *graph, const char *call, uint64_t times) {
     ls_context *context = graph->context;
     const Recording *recording = &graph->recording;
     const Driver *driver = context->driver;
+    if (graph->exchanges) status = comm_join(context, captured);
+    if (status != LS_OK) return status;
     if (captured) pin_steps(graph);
     if (!graph->native && !graph->settled) graph_count_replays(graph, times);
     graph->statistics.replays += times;
@@ -230,7 +232,8 @@ ls_status ls_graph_repeat_until(ls_graph *graph, const void *stop, uint64_t most
     ls_context *context = graph->context;
     if (!stop) return error_set(&context->error, LS_ERROR_ARGUMENT, "%s: stop is NULL", call);
     if (captured) return context_not_capturing(context, call);
-    status = loop_until(graph, stop, most, &counted, &done);
+    if (graph->exchanges) status = comm_join(context, false);
+    if (status == LS_OK) status = loop_until(graph, stop, most, &counted, &done);
     if (status == LS_OK && !done) status = replay_until(graph, call, stop, most, &counted);
     if (times) *times = counted;
     return status == LS_OK ? comm_failure(context) : status;

@@ -154,8 +154,9 @@ struct Driver {
     size_t (*list)(const Driver *driver, ls_device_info *devices, size_t capacity);
     ls_status (*open)(const Driver *driver, int index, void *stream, Error *error, Device **device);
     void (*close)(Device *device);
-    /* Whether the program around us captures the stream, which must be its own; NULL: never. */
-    ls_status (*captured)(Device *device, bool *captured);
+    /* Whether the program around us captures the stream, which must be its own; NULL: never.
+     * `stream`: one that stream_create made, whoever captures it; NULL: the context's. */
+    ls_status (*captured)(Device *device, void *stream, bool *captured);
     /* How well code for `target` suits the device: 0 not at all, more is better. */
     int (*suits)(const Device *device, const char *target);
     ls_status (*synchronize)(Device *device);
@@ -374,9 +375,9 @@ void context_settle(ls_context *context);
 void ahead_close(ls_context *context); /* ahead.c: drops what was built ahead of time */
 /* comm/comm.c: the failure of an operation that a graph ran, of any of its communicators. */
 ls_status comm_failure(ls_context *context);
-/* Before a capture begins, and before it ends: the stream waits for what its communicators have
- * begun on streams of their own. */
-ls_status comm_join(ls_context *context);
+/* Before a capture begins and before it ends, and before a graph with exchanges runs: the stream
+ * waits for what its communicators have begun on streams of their own. `captured`: in a graph. */
+ls_status comm_join(ls_context *context, bool captured);
 ls_context *comm_context(const ls_comm *comm);
 
 struct ls_event {
@@ -1021,6 +1022,7 @@ struct ls_graph {
     bool native;         /* it is, or is being captured as, the driver's own */
     bool broken;         /* an update failed half way */
     bool settled;        /* no code for known lengths is to come */
+    bool exchanges;      /* it holds operations of a communicator */
     Recording recording; /* of the driver's graph too, for updates */
     struct Kept {        /* each once; the graph holds a reference */
         ls_step *step;

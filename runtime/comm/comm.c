@@ -258,10 +258,10 @@ ls_status comm_failure(ls_context *context) {
     return status;
 }
 
-ls_status comm_join(ls_context *context) {
+ls_status comm_join(ls_context *context, bool captured) {
     ls_status status = LS_OK;
     for (ls_comm *comm = context->comms; comm && status == LS_OK; comm = comm->next)
-        status = side_join(comm, "ls_comm_wait", context->capture != NULL);
+        status = side_join(comm, "ls_comm_wait", captured);
     return status;
 }
 

@@ -470,6 +470,7 @@ static ls_status run(ls_comm *comm, const char *call, const Transfer *transfer, 
     ls_status status = context_captured(context, &captured);
     if (status != LS_OK) return status;
     captured |= context->capture != NULL;
+    if (context->capture) context->capture->exchanges = true;
     if (atomic_load(&comm->failed))
         return error_set(&context->error, comm->failed_with, "%s", comm->failure.text);
     status = check_own(comm, call, transfer);

@@ -19,6 +19,11 @@ static ls_status open_side(const ls_comm *comm, CommSide *side) {
  * pending of a capture that has ended went with it. */
 static ls_status check_pending(ls_comm *comm, const char *call, bool captured) {
     CommSide *side = &comm->side;
+    if (side->pending && side->captured) {
+        const Driver *driver = comm->context->driver;
+        ls_status status = driver->captured(comm->context->device, side->stream, &side->pending);
+        if (status != LS_OK) return status;
+    }
     if (!side->pending || side->captured == captured) return LS_OK;
     if (captured)
         return error_set(&comm->context->error, LS_ERROR_STATE,

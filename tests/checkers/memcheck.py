@@ -58,8 +58,12 @@ def main():
     verdicts = []
     with tempfile.TemporaryDirectory() as folder:
         for name, words in programs(build):
-            if re.search(expression, name) and os.path.exists(words[0]):
+            if not re.search(expression, name):
+                continue
+            if os.path.exists(words[0]):
                 verdicts.append(run(name, words, folder))
+            else:
+                print(f"{'not built':10} {name}")
     bad = len([v for v in verdicts if v not in ("clean", "skipped")])
     print(f"{verdicts.count('clean')} clean, {bad} not, {verdicts.count('skipped')} skipped")
     return bad > 0 or not verdicts

@@ -66,6 +66,8 @@ def ask_gcov(note):
     data = note[:-5] + ".gcda"
     run = subprocess.run([os.environ.get("GCOV", "gcov"), "--json-format", "--stdout", "--branch-probabilities",
                           data if os.path.exists(data) else note], capture_output=True, text=True)
+    if run.returncode:
+        sys.exit(f"coverage.py: gcov {note}:\n{run.stderr}")
     return [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
 
 

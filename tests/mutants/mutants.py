@@ -38,7 +38,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 FOLDERS = ("compiler/fuse", "compiler/loop", "compiler/schedule", "runtime", LIBRARY)
 MOST_EQUIVALENT = 0.10
-LEAST_KILLED = 0.98
 # These compare a hash or a copy of what is made wrong, so that they would find any change at all.
 OF_THE_TEXT = r"interp/test_constants$|structure/|mutants/"
 # Tests of the device library: of which files, what they need built, their names; until one kills.
@@ -260,6 +259,9 @@ def each(words, suite, function, tasks, deadline):
         running += 1
     try:
         while running:
+            while not results._reader.poll(5):
+                if not all(worker.is_alive() or worker.exitcode == 0 for worker in workers):
+                    sys.exit("mutants.py: a worker was killed; another run goes on from here")
             found = results.get()
             if found is None:
                 running -= 1
@@ -271,6 +273,8 @@ def each(words, suite, function, tasks, deadline):
             worker.terminate()
         for worker in workers:
             worker.join()
+    if any(worker.exitcode for worker in workers):
+        sys.exit("mutants.py: a worker failed; another run goes on from here")
 
 
 # ---- the runs ----
@@ -322,9 +326,9 @@ class Runs:
         return {"verdict": "survived", "test": "", "code": "", "ran": ran}
 
     def passes(self, test, limit, variables):
-        """Without the mutant; one in the device library is in the build."""
+        """Without the mutant; one in the device library is in the build: there the test fails again."""
         if not variables:
-            return True
+            return self.suite.run(self.reach.identities[test], limit).kills()
         return self.suite.run(self.reach.identities[test], limit).code == "passed"
 
     def one(self, task, _worker):
@@ -351,14 +355,16 @@ class Runs:
     def library(self, order, deadline):
         """Those of the device library, each a build of its tests."""
         for mutant in order:
-            done = self.results.get(mutant.key)
-            if not mutant.path.startswith(LIBRARY + "/") or done or time.monotonic() > deadline:
+            done = self.results.get(mutant.key, {"verdict": "", "ran": []})
+            groups = self.groups(mutant.path, done["ran"])
+            ended = done["verdict"] in ("killed", "unbuilt") or (done["verdict"] and not groups)
+            if not mutant.path.startswith(LIBRARY + "/") or ended or time.monotonic() > deadline:
                 continue
             path = os.path.join(self.product.original, mutant.path)
             with open(path, encoding="latin-1", newline="") as file:
                 self.product.put(mutant.path, mutant.changed(file.read()))
             try:
-                line = self.in_library(mutant.path)
+                line = self.in_library(groups)
             finally:
                 self.product.put(mutant.path)
             self.add(mutant, **line)
@@ -367,16 +373,24 @@ class Runs:
         if not self.product.make(*self.words.target):
             sys.exit(f"mutants.py: the build as it was fails:\n{self.product.log()}")
 
-    def in_library(self, path):
-        ran = []
+    def groups(self, path, met):
+        """What is built and the tests that run then, of those that a mutant of this file has yet to meet."""
+        groups = []
         for files, targets, pattern in LIBRARY_TESTS:
             tests = [
                 test
                 for test, (seconds, _) in sorted(self.reach.tests.items(), key=lambda t: t[1][0])
-                if re.search(pattern, self.reach.identities[test]) and seconds <= self.words.longest
+                if re.search(pattern, self.reach.identities[test])
+                and seconds <= self.words.longest
+                and test not in met
             ]
-            if not tests or not re.search(files, path):
-                continue
+            if tests and re.search(files, path):
+                groups.append((targets, tests))
+        return groups
+
+    def in_library(self, groups):
+        ran = []
+        for targets, tests in groups:
             if not self.product.make(*targets):
                 return {"verdict": "unbuilt", "test": "", "code": "", "ran": []}
             line = self.until_killed(tests)

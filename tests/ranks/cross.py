@@ -63,7 +63,8 @@ class Cross:
             command = [*launcher, str(ranks), *command, "--comm", "mpi"]
         else:
             command += ["--ranks", str(ranks)]
-        return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                start_new_session=True)
 
     def expect(self, name, wanted, arguments, ranks, engine="shm", **variables):
         """Gives the hash; `wanted` None: it is the first."""
@@ -71,8 +72,8 @@ class Cross:
         try:
             output, errors = process.communicate(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
-            process.kill()
-            output, errors = "", f"not done after {LIMIT_S} s"
+            os.killpg(process.pid, signal.SIGKILL)
+            output, errors = "", process.communicate()[1] + f"\nnot done after {LIMIT_S} s"
         found = hash_of(output)
         self.runs += 1
         if found is None or wanted not in (None, found):

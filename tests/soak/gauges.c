@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#if defined __SANITIZE_ADDRESS__
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 /* of sanitizer/allocator_interface.h, which not every gcc comes with */
 size_t __sanitizer_get_current_allocated_bytes(void);
 #elif defined __GLIBC__
@@ -30,7 +30,7 @@ const GaugeRow gauge_rows[GAUGE_COUNT] = {
 /* ---- what the system says ---- */
 
 static double heap_in_use(void) {
-#if defined __SANITIZE_ADDRESS__
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
     return (double)__sanitizer_get_current_allocated_bytes() / 1024;
 #elif defined __GLIBC__ && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
     const struct mallinfo2 info = mallinfo2();

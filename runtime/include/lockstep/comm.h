@@ -136,9 +136,10 @@ ls_status ls_comm_begin_all_to_all(ls_comm *comm, const ls_comm_part *send,
                                    const ls_comm_part *receive);
 ls_status ls_comm_begin_all_gather(ls_comm *comm, const ls_comm_part *parts);
 /* What is launched from here on waits for all that was begun; on a CPU the call does. Gives the
- * failure of any. Every other operation of the communicator waits for them, too, and so do
- * ls_graph_begin and, for what was begun in the graph, ls_graph_end; a program that captures the
- * context's stream itself calls it before and in the capture. */
+ * failure of any; ls_synchronize alone does not wait for them, and their memory may not be freed
+ * before. Every other operation of the communicator waits for them, too, and so do graphs that hold
+ * such, ls_graph_begin and, for what was begun in the graph, ls_graph_end; a program that captures
+ * the context's stream itself calls it before and in the capture. */
 ls_status ls_comm_wait(ls_comm *comm);
 
 /* Ends the communicator for all ranks: what waits there gives LS_ERROR_COMM at once. May be called
