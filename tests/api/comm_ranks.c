@@ -332,7 +332,8 @@ static void many_begin(Rank *rank, char **out, char **in, uint64_t bytes) {
         HOLDS(holds(rank, in[k], bytes, seed_between(7, k, rank->rank)));
 }
 
-/* A rank's own part of an operation is of what was begun before, at once and in a graph. */
+/* A rank's own part of an operation is of what was begun before: both at once, both in a graph, the
+ * operation alone in a graph that is launched behind what was begun. */
 static void sends_on(Rank *rank, char **in, uint64_t bytes, const ls_comm_part *send,
                      const ls_comm_part *receive) {
     ls_comm_piece pieces[2][RANKS_MAX];
@@ -347,17 +348,24 @@ static void sends_on(Rank *rank, char **in, uint64_t bytes, const ls_comm_part *
         on[k] = (ls_comm_part){&pieces[0][k], 1};
         last[k] = (ls_comm_part){&pieces[1][k], 1};
     }
-    for (int captured = 0; captured < 2; captured++) {
-        for (int k = 0; k < rank->size; k++) fill(rank, in[k], bytes, 0);
-        if (captured) WORKS(ls_graph_begin(rank->context));
-        WORKS(ls_comm_begin_all_to_all(rank->comm, send, receive));
+    enum { AT_ONCE, IN_A_GRAPH, BY_A_GRAPH, WAYS };
+    for (int way = 0; way < WAYS; way++) {
+        for (int k = 0; k < rank->size; k++) {
+            fill(rank, in[k], bytes, 0);
+            fill(rank, memory[k], bytes, 0);
+        }
+        if (way == IN_A_GRAPH) WORKS(ls_graph_begin(rank->context));
+        if (way != BY_A_GRAPH) WORKS(ls_comm_begin_all_to_all(rank->comm, send, receive));
+        if (way == BY_A_GRAPH) WORKS(ls_graph_begin(rank->context));
         WORKS(ls_comm_all_to_all(rank->comm, on, last));
-        if (captured) WORKS(ls_graph_end(rank->context, &graph));
-        if (captured) WORKS(ls_graph_launch(graph));
+        if (way != AT_ONCE) WORKS(ls_graph_end(rank->context, &graph));
+        if (way == BY_A_GRAPH) WORKS(ls_comm_begin_all_to_all(rank->comm, send, receive));
+        if (way != AT_ONCE) WORKS(ls_graph_launch(graph));
         for (int k = 0; k < rank->size; k++)
             HOLDS(holds(rank, memory[k], bytes, seed_between(7, next, k)));
+        ls_graph_destroy(graph);
+        graph = NULL;
     }
-    ls_graph_destroy(graph);
     for (int k = 0; k < rank->size; k++) ls_free(rank->context, memory[k]);
 }
 

@@ -229,8 +229,8 @@ static void captures_of_the_program(Rank *rank) {
     WORKS(driver->capture_begin(gpu));
     WORKS(ls_comm_begin_all_to_all(rank->comm, beside.send, beside.receive));
     HOLDS(driver->capture_end(gpu, NULL, &nodes) == LS_ERROR_DEVICE); /* a branch is left */
-    WORKS(ls_comm_barrier(rank->comm));                               /* it goes on */
-    WORKS(driver->capture_begin(gpu));
+    WORKS(driver->capture_begin(gpu));                                /* the next is as any */
+    WORKS(ls_comm_all_to_all(rank->comm, beside.send, beside.receive));
     WORKS(ls_comm_begin_all_to_all(rank->comm, beside.send, beside.receive));
     WORKS(ls_comm_wait(rank->comm));
     WORKS(driver->capture_end(gpu, NULL, &nodes));
