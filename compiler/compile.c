@@ -410,7 +410,8 @@ void compile_check(ls_compilation *c, size_t number) {
 AheadImage compile_ahead(ls_compilation *c, size_t step, const char *target_name,
                          ls_image_layout last, Text *shared) {
     const Target *target = target_for(target_name);
-    AheadImage image = {.made = compile_image(c, step, target_name), .target = target};
+    AheadImage image = {
+        .made = compile_image(c, step, target_name), .target = target, .last = last};
     const ls_image *made = image.made->image;
     const char *problem;
     for (uint32_t v = 0; v < made->variant_count; v++)

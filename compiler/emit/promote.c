@@ -151,8 +151,9 @@ void emit_copy_states_out(Emitter *e, Text *out) {
     text_puts(out, "ls_barrier();\n");
 }
 
+/* Partial results and counters, whose fields are behind those of the arrays, are not. */
 bool emit_is_promoted(const Emitter *e, size_t array) {
-    return e->promoted && e->promoted[array];
+    return e->promoted && array < e->plan->array_count && e->promoted[array];
 }
 
 uint32_t emit_promotion_conditions(const Emitter *e, ls_image_condition *conditions) {

@@ -105,6 +105,8 @@ static bool in_inner_loop(const Search *d, const View *view) {
 static bool is_same(const Search *d, size_t store, Function *here, const ValueId *map,
                     const Function *there, const ValueId *elsewhere) {
     const Function *f = d->f;
+    /* the others are behind the one: what it stores is what they find */
+    if (d->high != d->s->loops[d->part->loop - 1].reverse) return false;
     ValueId *after = arena_alloc(f->arena, there->value_count * sizeof *after);
     for (ValueId v = 1; v < there->value_count; v++) {
         const Value *value = &there->values[v];
@@ -160,6 +162,7 @@ static bool may_shrink(const Search *d, uint32_t array) {
         for (size_t p = 0; p < part->function->parameter_count; p++) {
             if (part->views[p].array != array) continue;
             if (!in_inner_loop(d, &part->views[p])) return false;
+            if (part->function->iteration && part->function->iteration->strip >= 0) return false;
             if (!own && part != d->part && !stores_to(part, array)) return false;
         }
     }

@@ -92,7 +92,7 @@ static void put_iterations(SequenceReport *r, size_t number) {
     const Report *part = &r->parts[number];
     const ls_image_variant *variant = &part->image->variants[part->variant];
     const Iteration *iteration = part->plan->function->iteration;
-    const char *near = emit_has_promoted(variant) ? ", states in shared memory" : "";
+    const char *near = emit_has_promoted(variant) ? ", with arrays in shared memory" : "";
     const char *axis =
         iteration->strip >= 0 ? part->plan->function->axes[iteration->strip].name : NULL;
     text_printf(&r->out, ": all %.0f iterations in %.0f launch%s, ", r->turns[number],

@@ -50,9 +50,9 @@ static bool take_tree(RowTiles *r, const NestNode *tree) {
     if (index_is_number(tree->extent, &leaves)) return leaves == TILE && !r->width;
     const IndexTerm *term = tree->extent.terms;
     if (tree->extent.count != 1 || term->count != 1 || term->factor != 1) return false;
-    if (r->width && r->width != term->symbols[0]) return false;
+    if (r->tree_count > 1 && r->width != term->symbols[0]) return false;
     r->width = term->symbols[0];
-    return r->tree_count == 1 || r->width;
+    return true;
 }
 
 /* The LET of a tile's length, as nest_strip makes it. */
@@ -76,11 +76,11 @@ static bool uses_width_alone(const RowTiles *r) {
 
 /* One loop over vectors, whose trees' values go to memory. */
 static bool find_parts(RowTiles *r) {
-    bool has_width = false;
+    SymbolId width = 0;
     for (const NestNode *node = r->b->along->body; node; node = node->next) {
         const bool behind = r->loop != NULL;
         if (node->kind == NEST_LET) {
-            has_width |= is_width(r, node);
+            if (is_width(r, node)) width = node->name;
         } else if (node->kind == NEST_TREE && !behind) {
             if (!take_tree(r, node)) return false;
         } else if (node->kind == NEST_LOOP && !behind && node->loop == LOOP_SERIAL) {
@@ -91,7 +91,7 @@ static bool find_parts(RowTiles *r) {
             return false;
         }
     }
-    return r->loop && r->tree_count && (!r->width || has_width) && uses_width_alone(r);
+    return r->loop && r->tree_count && (!r->width || r->width == width) && uses_width_alone(r);
 }
 
 /* Whether every row has elements: short ones are done at once. */

@@ -249,6 +249,10 @@ static void report(void *user, size_t done) {
     if (options->progress) options->progress(options->user, done, a->total, "kernels");
 }
 
+static bool is_wanted(const AheadImage *of, size_t variant) {
+    return of->image || of->made->image->variants[variant].layout <= of->last;
+}
+
 /* The code of all variants for GPUs, side by side; that for CPUs is text. */
 static void make_codes(Ahead *a) {
     const size_t count = a->input->image_count;
@@ -258,7 +262,8 @@ static void make_codes(Ahead *a) {
         Made *made = a->input->images[i].made;
         const uint32_t variant_count = a->input->images[i].variant_count;
         for (uint32_t v = 0; v < variant_count && !a->input->images[i].image; v++) {
-            if (made->image->variants[v].kernel_count == 0) continue;
+            if (!is_wanted(&a->input->images[i], v) || made->image->variants[v].kernel_count == 0)
+                continue;
             requests = arena_grow(a->arena, requests, a->total, &capacity, sizeof *requests);
             requests[a->total++] = (CodeRequest){made, v};
         }
@@ -316,7 +321,9 @@ static void pack_codes(Ahead *a) {
             a->codes[i] = arena_alloc(a->arena, variant_count * sizeof *a->codes[i]);
             for (uint32_t v = 0; v < variant_count; v++) {
                 a->codes[i][v] = (EmbeddedCode){.functions = "NULL", .packed = "NULL"};
-                if (made->image->variants[v].kernel_count == 0) continue;
+                if (!is_wanted(&a->input->images[i], v) ||
+                    made->image->variants[v].kernel_count == 0)
+                    continue;
                 const Code *code = gpu_code(a, made, v);
                 if (text.size && text.size + code->size > TABLE_MAX) {
                     pack_waiting(a, &text, waiting, waiting_count);
@@ -351,10 +358,13 @@ static const char *strips(Ahead *a, const ls_image_variant *variant) {
     return arena_printf(a->arena, ", %s", table(a, "ls_image_strips", "strips", text.data));
 }
 
-static const char *variants(Ahead *a, const AheadImage *of) {
+static const char *variants(Ahead *a, const AheadImage *of, uint32_t *count) {
     const ls_image *image = of->image ? of->image : of->made->image;
     Text text = text_open(a->arena);
+    *count = 0;
     for (size_t v = 0; v < of->variant_count; v++) {
+        if (!is_wanted(of, v)) continue;
+        *count += 1;
         const ls_image_variant *variant = &image->variants[v];
         const EmbeddedCode code =
             of->image ? cpu_code(a, variant) : a->codes[of - a->input->images][v];
@@ -408,7 +418,8 @@ static const char *image_of(Ahead *a, const AheadImage *of) {
     const ls_image *image = of->image ? of->image : of->made->image;
     const char *part = parts(a, of), *loop = loops(a, image);
     const char *axis = axes(a, image), *parameter = parameters(a, image);
-    const char *variant = variants(a, of);
+    uint32_t variant_count;
+    const char *variant = variants(a, of, &variant_count);
     const char *name =
         arena_printf(a->arena, "%s_%s_image", ahead_symbol(&a->header, image), image->target);
     text_printf(&a->tables, "static const ls_image %s = {\n    LS_IMAGE_VERSION, ", name);
@@ -420,7 +431,7 @@ static const char *image_of(Ahead *a, const AheadImage *of) {
     text_printf(&a->tables, ",\n    0x%llxu, ", (unsigned long long)image->numeric_version);
     quote(&a->tables, image->math);
     text_printf(&a->tables, ", %u, %s, %u, %s, %u, %s, %u, %u, 0, NULL", image->axis_count, axis,
-                image->parameter_count, parameter, of->variant_count, variant, image->draws,
+                image->parameter_count, parameter, variant_count, variant, image->draws,
                 image->line);
     if (image->part_count)
         text_printf(&a->tables, ", %u, %u, %s, %s", image->part_count, image->loop_count, part,

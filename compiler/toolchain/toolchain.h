@@ -135,8 +135,10 @@ Text compress_code(Arena *arena, const Text *code);
  * that belongs to it; unwinds when they cannot be made. */
 typedef struct AheadImage {
     Made *made;
-    uint32_t variant_count; /* the first so many are wanted */
-    const ls_image *image;  /* where the kernels go into the file as C: with the shared texts */
+    uint32_t
+        variant_count; /* without `image` only those of a layout of at most `last` are wanted */
+    ls_image_layout last;
+    const ls_image *image; /* where the kernels go into the file as C: with the shared texts */
     const Target *target;
     const struct AheadImage *parts; /* of a step with `for` */
     size_t part_count;
