@@ -69,7 +69,8 @@ int ls_context_shares_memory(const ls_context *context) {
 
 ls_status context_captured(ls_context *context, bool *captured) {
     *captured = false;
-    return context->driver->captured ? context->driver->captured(context->device, NULL, captured) : LS_OK;
+    return context->driver->captured ? context->driver->captured(context->device, NULL, captured)
+                                     : LS_OK;
 }
 
 ls_status context_not_capturing(ls_context *context, const char *call) {
