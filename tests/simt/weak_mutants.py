@@ -61,6 +61,12 @@ COMPILER = [
     ),
     (
         "compiler/emit/kernel.c",
+        'if (i > kernel->first && !state && e->target->gpu) text_puts(out, "ls_barrier();\\n");',
+        "",
+        ("for_recurrent", "saturating", "amp_phase"),
+    ),
+    (
+        "compiler/emit/kernel.c",
         '"if (LS_LAST(a->%s)) {\\n"',
         '"if (1 || LS_LAST(a->%s)) {\\n"',
         LAST,
@@ -107,6 +113,39 @@ COMPILER = [
         'text_puts(&text, "ls_barrier();\\n");',
         "",
         ("for_when", "for_called", "random-8"),
+    ),
+    (
+        "compiler/emit/iterations.c",
+        '"%s(a, item, item + 1, 1, 0);\\nls_warp_sync();\\n}\\n}\\n"',
+        '"%s(a, item, item + 1, 1, 0);\\n}\\n}\\n"',
+        ("for_lanes", "for_distributed"),
+    ),
+    (
+        "compiler/emit/iterations.c",
+        """        emit_run_alone(out, &phases[i]);
+        text_puts(out, "ls_barrier();\\n");
+    }
+    text_puts(out, "}\\n");""",
+        """        emit_run_alone(out, &phases[i]);
+    }
+    text_puts(out, "}\\n");""",
+        ("for_distributed", "for_recurrent", "for_training"),
+    ),
+    (
+        "compiler/emit/promote.c",
+        """        set_strides(e, out, i);
+    }
+    text_puts(out, "ls_barrier();\\n");""",
+        """        set_strides(e, out, i);
+    }""",
+        ("for_distributed", "for_recurrent"),
+    ),
+    (
+        "compiler/emit/promote.c",
+        """copy_state(e, out, i, false);
+    text_puts(out, "ls_barrier();\\n");""",
+        "copy_state(e, out, i, false);",
+        ("for_distributed", "for_recurrent"),
     ),
     (
         "compiler/emit/nest_global.c",
