@@ -26,7 +26,7 @@ if [ "$1" = --wheels ]; then
     for wheel in build/wheels/*.whl; do
         case $wheel in
         *_x86_64.whl) set -- 8000000 x86-64-v3 x86-64-v4 ;;
-        *) set -- 2000000 ;;
+        *) set -- 2621440 ;;
         esac
         most=$1
         shift

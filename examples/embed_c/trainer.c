@@ -268,7 +268,9 @@ static bool train(Trainer *trainer, long steps) {
         if (look && !print_look(trainer, look)) return false;
         look = step / LOOK_EVERY;
     }
-    return !look || print_look(trainer, look);
+    if (look) return print_look(trainer, look);
+    printf("step %6ld   the loss is printed every %d steps\n", steps, LOOK_EVERY);
+    return true;
 }
 
 typedef struct Options {
