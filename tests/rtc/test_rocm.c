@@ -13,7 +13,8 @@ static const struct {
     {STANDIN_ROCM_7, "action 10", true, true},
 };
 
-static const char *const newer_options[] = {"\n-std=c++17\n", "\n-fno-unroll-loops\n"};
+static const char *const newer_options[] = {"\n-std=c++17\n", "\n-fno-unroll-loops\n",
+                                            "\n-mllvm\n-grow-region-complexity-budget=0\n"};
 static const char *const object_options[] = {"\n-mcode-object-version=5\n",
                                              "\n-DLS_CODE_OBJECT=5\n"};
 static const char *const options_of_all[] = {"\n--offload-arch=gfx1151\n",
