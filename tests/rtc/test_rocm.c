@@ -14,6 +14,7 @@ static const struct {
 };
 
 static const char *const newer_options[] = {"\n-std=c++17\n", "\n-fno-unroll-loops\n",
+                                            "\n-mllvm\n-amdgpu-spill-sgpr-to-vgpr=0\n",
                                             "\n-mllvm\n-grow-region-complexity-budget=0\n"};
 static const char *const object_options[] = {"\n-mcode-object-version=5\n",
                                              "\n-DLS_CODE_OBJECT=5\n"};
