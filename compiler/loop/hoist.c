@@ -92,6 +92,8 @@ static NestNode **hoist_loop(Hoist *h, NestNode **at) {
     h->barrier = false;
     find_bound(h, loop->body);
     h->bound[loop->name] = true;
+    for (size_t i = 0; i < nest->array_count; i++)
+        h->written[nest->arrays[i].symbol] |= nest->arrays[i].aliased;
     while (*next) {
         NestNode *node = *next;
         const bool anyway = runs || (node->kind == NEST_LET && is_cheap(nest, node->value) &&
