@@ -337,7 +337,6 @@ const char *emit_strips(Emitter *e, const char *sizes, const Kernel *kernel,
                         const PhaseText *phases);
 bool emit_is_elementwise(
     const Plan *plan); /* whether a lane can do all iterations of its elements */
-const char *emit_lanes(Emitter *e, const char *sizes, const PhaseText *phase);
 const char *emit_one_block(Emitter *e, const char *sizes, const Kernel *kernel,
                            const PhaseText *phases); /* which no other waits for */
 void emit_strip_items(Emitter *e, ls_image_kernel *row);

@@ -4,7 +4,8 @@
  * the slices' pointers and the coordinate. All blocks take part in each iteration and wait for each
  * other behind it; or, where nothing goes from one strip of an axis to another (ir/strips.c), the
  * loop over strips stands around the iterations, and a block runs all of them for its strip; or,
- * where nothing goes from one element to another, a lane runs all iterations of its elements. */
+ * where nothing goes from one element to another, a lane runs all iterations of its elements, in
+ * the phase itself (schedule/over_time.c). */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -151,17 +152,6 @@ bool emit_is_elementwise(const Plan *plan) {
             return false;
     }
     return true;
-}
-
-/* A warp runs all iterations of its items, of which a lane has the same elements in each. */
-const char *emit_lanes(Emitter *e, const char *sizes, const PhaseText *phase) {
-    Text text = text_open(e->arena);
-    open_turn(e, &text);
-    text_printf(&text, "%sfor (i64 item = ls_first_item(); item < %s; item += ls_item_step()) {\n",
-                sizes, phase->item_count);
-    open_iterations(e, &text);
-    text_printf(&text, "%s(a, item, item + 1, 1, 0);\nls_warp_sync();\n}\n}\n", phase->name);
-    return text.data;
 }
 
 bool emit_has_lanes(const ls_image_variant *variant) {

@@ -62,6 +62,24 @@ static const char *const thread_panel[PANEL_GIVEN] = {
     "part.rows",  "part.step[0]", "part.step[1]", "part.step[2]", "part.copy",
     "part.level", "part.carry",   "part.left"};
 
+/* How many iterations there are, and the distances of slices, which the arguments have in bytes. */
+static void spell_iterations(NestPrinter *p) {
+    Emitter *e = p->e;
+    const Function *f = e->f;
+    for (uint32_t l = 0; l < f->iteration->loop_count; l++)
+        p->spelled[p->plain->iterations[l]] =
+            arena_printf(e->arena, "a->%s", e->iterations_name[l]);
+    for (size_t i = 0; i < f->parameter_count * LS_AXES_MAX; i++) {
+        const Parameter *row = &f->parameters[i / LS_AXES_MAX];
+        const bool aligned = e->layout == LS_LAYOUT_DENSE && row->axes;
+        const SymbolId step = p->plain->steps[i];
+        if (!step || !p->uses[step]) continue;
+        p->spelled[step] = names_made(e, e->step_name[i]);
+        text_printf(p->out, "const i64 %s = a->%s / %d;\n", p->spelled[step], e->step_name[i],
+                    aligned ? 16 : type_info[row->type].size);
+    }
+}
+
 static void spell_sizes(NestPrinter *p) {
     Emitter *e = p->e;
     static const char *const firsts[] = {"a->first_tensor", "a->first_element"};
@@ -82,6 +100,7 @@ static void spell_sizes(NestPrinter *p) {
     for (size_t i = 0; p->plain->strides && i < e->f->parameter_count * LS_AXES_MAX; i++)
         if (p->plain->strides[i])
             p->spelled[p->plain->strides[i]] = arena_printf(e->arena, "a->%s", e->stride_name[i]);
+    if (p->plain->iterations) spell_iterations(p);
 }
 
 static void declare_derived(NestPrinter *p) {

@@ -61,6 +61,7 @@ static void open_phase(Emitter *e, uint32_t number, Portion portion) {
 static PlainNest *find_nest(Emitter *e, Arena *arena) {
     const char *problem;
     const PhaseNumbers numbers = {.layout = e->layout,
+                                  .over_time = e->lanes,
                                   .finished = emit_is_followed(e) && e->portion != PORTION_PANEL,
                                   .row_fusion = e->fused,
                                   .portion = e->portion,

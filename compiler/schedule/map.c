@@ -516,6 +516,11 @@ PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numb
     else
         build_items(&b, plain,
                     b.nest->lanes > 1 || streams || body_draws(b.nest, (*b.place)->body));
+    if (numbers->over_time) {
+        *problem = schedule_over_time(plan, plain, numbers->layout);
+        if (*problem) return NULL;
+        b.rows = 0;
+    }
     nest_sweep(b.nest);
     nest_hoist(b.nest);
     if (b.rows) nest_load_first(b.nest, b.rows);
