@@ -10,6 +10,8 @@
 #include "target/target.h"
 #include "ir/ir.h"
 #include "fuse/fuse.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
 #include "emit/emit.h"
 
 static bool has_strips(const Emitter *e, size_t parameter) {
@@ -152,6 +154,30 @@ bool emit_is_elementwise(const Plan *plan) {
             return false;
     }
     return true;
+}
+
+/* The distances of slices are in bytes in the arguments. */
+void print_iterations(NestPrinter *p) {
+    Emitter *e = p->e;
+    const Function *f = e->f;
+    if (!p->plain->iterations) return;
+    for (uint32_t l = 0; l < f->iteration->loop_count; l++)
+        p->spelled[p->plain->iterations[l]] =
+            arena_printf(e->arena, "a->%s", e->iterations_name[l]);
+    for (size_t i = 0; i < f->parameter_count * LS_AXES_MAX; i++) {
+        const Parameter *row = &f->parameters[i / LS_AXES_MAX];
+        const bool aligned = e->layout == LS_LAYOUT_DENSE && row->axes;
+        const SymbolId step = p->plain->steps[i];
+        if (!step || !p->uses[step]) continue;
+        p->spelled[step] = names_made(e, e->step_name[i]);
+        text_printf(p->out, "const i64 %s = a->%s / %d;\n", p->spelled[step], e->step_name[i],
+                    aligned ? 16 : type_info[row->type].size);
+    }
+}
+
+void emit_add_carried(Emitter *e, uint32_t array) {
+    if (!e->carried) e->carried = arena_alloc(e->arena, e->plan->array_count + 1);
+    e->carried[array] = array < e->f->parameter_count ? 1 : 2;
 }
 
 bool emit_has_lanes(const ls_image_variant *variant) {

@@ -17,10 +17,6 @@
 static void print_body(NestPrinter *p, const NestNode *body);
 static void print_node(NestPrinter *p, const NestNode *node);
 
-static bool has_loop(const NestNode *body) {
-    return nest_has(body, NEST_LOOP);
-}
-
 /* ---- what stands at the top ---- */
 
 /* With vector loads the lane is declared anew for each item (ls_lane_of_item); otherwise compilers
@@ -62,24 +58,6 @@ static const char *const thread_panel[PANEL_GIVEN] = {
     "part.rows",  "part.step[0]", "part.step[1]", "part.step[2]", "part.copy",
     "part.level", "part.carry",   "part.left"};
 
-/* How many iterations there are, and the distances of slices, which the arguments have in bytes. */
-static void spell_iterations(NestPrinter *p) {
-    Emitter *e = p->e;
-    const Function *f = e->f;
-    for (uint32_t l = 0; l < f->iteration->loop_count; l++)
-        p->spelled[p->plain->iterations[l]] =
-            arena_printf(e->arena, "a->%s", e->iterations_name[l]);
-    for (size_t i = 0; i < f->parameter_count * LS_AXES_MAX; i++) {
-        const Parameter *row = &f->parameters[i / LS_AXES_MAX];
-        const bool aligned = e->layout == LS_LAYOUT_DENSE && row->axes;
-        const SymbolId step = p->plain->steps[i];
-        if (!step || !p->uses[step]) continue;
-        p->spelled[step] = names_made(e, e->step_name[i]);
-        text_printf(p->out, "const i64 %s = a->%s / %d;\n", p->spelled[step], e->step_name[i],
-                    aligned ? 16 : type_info[row->type].size);
-    }
-}
-
 static void spell_sizes(NestPrinter *p) {
     Emitter *e = p->e;
     static const char *const firsts[] = {"a->first_tensor", "a->first_element"};
@@ -100,7 +78,7 @@ static void spell_sizes(NestPrinter *p) {
     for (size_t i = 0; p->plain->strides && i < e->f->parameter_count * LS_AXES_MAX; i++)
         if (p->plain->strides[i])
             p->spelled[p->plain->strides[i]] = arena_printf(e->arena, "a->%s", e->stride_name[i]);
-    if (p->plain->iterations) spell_iterations(p);
+    print_iterations(p);
 }
 
 static void declare_derived(NestPrinter *p) {
@@ -367,8 +345,9 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
     const char *name = print_symbol(p, loop->name), *count = print_index(p, loop->extent);
     int64_t number;
     const bool constant = index_is_number(loop->extent, &number);
-    const bool run = p->nest->lanes == 1 && loop->loop == LOOP_SERIAL && !has_loop(loop->body) &&
-                     !nest_has(loop->body, NEST_COMBINE) && !carries(p, loop->body, true);
+    const bool run = p->nest->lanes == 1 && loop->loop == LOOP_SERIAL &&
+                     !nest_has(loop->body, NEST_LOOP) && !nest_has(loop->body, NEST_COMBINE) &&
+                     !carries(p, loop->body, true);
     if (run) {
         p->run = loop->name;
         print_draws(p, loop, count);

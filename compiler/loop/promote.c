@@ -3,11 +3,12 @@
  * loaded once ahead of the loop, stays in a register, and is stored once behind it.
  *
  * Needs a serial loop. Takes each array, loaded and stored elsewhere too, of which all accesses in
- * the loop stand in one body, at one place and without a limit or a condition of their own; around
+ * the loop stand in one body, at one place and without a limit, loads without a condition; around
  * that body stand unrolled and vector loops, whose iterations have an element and a register each,
  * serial ones and tests of values, with which the place does not vary. What the place is made of is
- * computed again. No other array of the nest has the same memory, and the array keeps all bits of
- * its values. Keeps what is computed. A loop without iterations stores what was there. */
+ * computed again. No other array of the nest has the same memory. Keeps what is computed: a value
+ * is rounded to the array's type as its store would. What no iteration stores is stored as it was.
+ */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -39,7 +40,7 @@ static bool is_same_place(const NestNode *a, const NestNode *b) {
 static void find_access(Promotion *p, NestNode **body, const NestNode *node,
                         const NestNode *const *around, size_t depth) {
     const bool plain = (node->kind == NEST_LOAD || node->kind == NEST_STORE) && !node->has_limit &&
-                       !node->where && !node->list;
+                       (!node->where || node->kind == NEST_STORE) && !node->list;
     if (!p->home) {
         p->home = body;
         p->access = node;
@@ -180,8 +181,10 @@ static NestNode *copy_elements(const Promotion *p, const NestNode *place, Symbol
 }
 
 static void use_registers(const Promotion *p, SymbolId alloc) {
+    const Type type = p->nest->symbols[p->array].type;
     for (NestNode *node = *p->home; node; node = node->next) {
         if (node->array != p->array) continue;
+        if (node->kind == NEST_STORE) node->value = ir_round_to(p->nest->values, type, node->value);
         node->array = alloc;
         node->hint = HINT_NONE;
         node->at = subscripts(p, false, &node->at_count);
@@ -201,7 +204,7 @@ static NestNode **promote(const Promotion *p, NestNode **at, const NestNode *pla
     NestNode *first = NULL, **end = &first;
     Index *dims = subscripts(p, true, &count);
     const SymbolId alloc = nest_symbol(nest, arena_printf(nest->arena, "%s_carried", array.name),
-                                       NAMED_ALLOC, array.type);
+                                       NAMED_ALLOC, type_info[array.type].compute);
     nest_add(nest, &end,
              (NestNode){.kind = NEST_ALLOC,
                         .scope = SCOPE_REGISTER,
@@ -219,11 +222,6 @@ static NestNode **promote(const Promotion *p, NestNode **at, const NestNode *pla
     return at;
 }
 
-/* Bits that a store to memory drops stay in a register. */
-static bool keeps_bits(Type type) {
-    return type_info[type].compute == type || type == TYPE_BOOL;
-}
-
 size_t nest_promote(Nest *nest, SymbolId loop, bool *promoted) {
     NestNode **at = nest_find(&nest->body, loop);
     size_t total = 0;
@@ -234,8 +232,7 @@ size_t nest_promote(Nest *nest, SymbolId loop, bool *promoted) {
         Arena *scratch = arena_child(nest->arena);
         Promotion p = {.nest = nest, .loop = *at, .array = array->symbol};
         p.needed = arena_alloc(scratch, nest->symbol_count * sizeof *p.needed);
-        if (array->role == ARRAY_INOUT && !array->list && !array->aliased &&
-            keeps_bits(nest->symbols[array->symbol].type))
+        if (array->role == ARRAY_INOUT && !array->list && !array->aliased)
             find_accesses(&p, &(*at)->body, around, 0);
         const bool good = p.home && !p.fails && p.loads && p.stores && is_constant(&p);
         const NestNode *place = good ? place_of(&p) : NULL;

@@ -28,9 +28,18 @@
 
 const char *const report_partitions[SHAPE_COUNT] = {"scalar", "map", "rows", "columns", "scan"};
 
+/* Of one iteration, where the variant runs all; what these carry is moved once. */
+static KernelBytes count_bytes(Report *r, const Kernel *kernel) {
+    Arena *arena = &r->c->compiler.arena;
+    const uint8_t *carried = r->image->variants[r->variant].carried;
+    if (!carried) return plan_kernel_bytes(r->plan, &r->sizes, kernel, arena);
+    const KernelBytes once = plan_marked_bytes(r->plan, &r->sizes, kernel, carried, 1, arena);
+    r->once += once.read + once.written;
+    return plan_marked_bytes(r->plan, &r->sizes, kernel, carried, 0, arena);
+}
+
 static void count_kernel(Report *r, KernelReport *kernel) {
-    const KernelBytes bytes =
-        plan_kernel_bytes(r->plan, &r->sizes, &kernel->plan, &r->c->compiler.arena);
+    const KernelBytes bytes = count_bytes(r, &kernel->plan);
     kernel->read = bytes.read;
     kernel->written = bytes.written;
     if (kernel->plan.kind == KERNEL_FINISH) return;

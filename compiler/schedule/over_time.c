@@ -183,8 +183,7 @@ const char *schedule_over_time(const Plan *plan, PlainNest *plain, ls_image_layo
                   .nest = nest,
                   .symbol_count = nest->symbol_count};
     plain->iterations = arena_alloc(arena, (LOOPS_MAX + 1) * sizeof *plain->iterations);
-    plain->steps =
-        arena_alloc(arena, (plan->array_count + 1) * LS_AXES_MAX * sizeof *plain->steps);
+    plain->steps = arena_alloc(arena, (plan->array_count + 1) * LS_AXES_MAX * sizeof *plain->steps);
     o.ahead_end = &o.ahead;
     name_loops(&o);
     move_slices(&o, layout);
