@@ -305,15 +305,14 @@ KernelBytes plan_kernel_bytes(const Plan *plan, const PlanSizes *sizes, const Ke
     return count_moved(&traffic, sizes);
 }
 
-KernelBytes plan_marked_bytes(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
-                              const uint8_t *marks, uint8_t mark, Arena *arena) {
+KernelBytes plan_bytes_without(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
+                               const uint8_t *marked, Arena *arena) {
     ls_image_traffic traffic = plan_traffic(plan, kernel, sizes->on_chip, arena);
     ls_image_flow *flows = arena_alloc(arena, (traffic.flow_count + 1) * sizeof *flows);
     uint32_t count = 0;
     for (uint32_t i = 0; i < traffic.flow_count; i++) {
         const uint32_t array = traffic.flows[i].array;
-        if ((array < plan->array_count ? marks[array] : 0) == mark)
-            flows[count++] = traffic.flows[i];
+        if (array >= plan->array_count || !marked[array]) flows[count++] = traffic.flows[i];
     }
     traffic.flows = flows;
     traffic.flow_count = count;

@@ -8,7 +8,8 @@
  * The text has a node a line, two spaces a level (I: an index, V: a value, T: a type):
  *
  *   nest NAME warps N lanes N width N      threads of a block = warps * lanes; elements of a vector
- *     array NAME[{}]: T[I] in|out|inout|table|temporary    {}: a list of arrays
+ *     array NAME[{}]: T[I] in|out|inout|table|temporary [aliased]      {}: a list of arrays;
+ *                                          aliased: another one may have the same memory
  *     size NAME, ...                       as bound
  *     derived NAME = V                     an integer made of sizes, once per launch
  *     fact NAME multiple of N | fact NAME = N | fact NAME absent      holds in this variant

@@ -28,14 +28,21 @@
 
 const char *const report_partitions[SHAPE_COUNT] = {"scalar", "map", "rows", "columns", "scan"};
 
-/* Of one iteration, where the variant runs all; what these carry is moved once. */
-static KernelBytes count_bytes(Report *r, const Kernel *kernel) {
+/* Of one iteration, where the variant runs all: without what these carry. */
+static KernelBytes count_bytes(const Report *r, const Kernel *kernel) {
     Arena *arena = &r->c->compiler.arena;
     const uint8_t *carried = r->image->variants[r->variant].carried;
-    if (!carried) return plan_kernel_bytes(r->plan, &r->sizes, kernel, arena);
-    const KernelBytes once = plan_marked_bytes(r->plan, &r->sizes, kernel, carried, 1, arena);
-    r->once += once.read + once.written;
-    return plan_marked_bytes(r->plan, &r->sizes, kernel, carried, 0, arena);
+    return carried ? plan_bytes_without(r->plan, &r->sizes, kernel, carried, arena)
+                   : plan_kernel_bytes(r->plan, &r->sizes, kernel, arena);
+}
+
+/* What goes to registers or shared memory ahead of the iterations, and back behind them. */
+static double count_once(const Report *r) {
+    const uint8_t *carried = r->image->variants[r->variant].carried;
+    double bytes = 0;
+    for (uint32_t i = 0; carried && i < r->plan->array_count; i++)
+        if (carried[i] == 1) bytes += 2 * plan_sizes_array_bytes(&r->sizes, &r->plan->arrays[i]);
+    return bytes;
 }
 
 static void count_kernel(Report *r, KernelReport *kernel) {
@@ -133,6 +140,7 @@ static void count_all(Report *r) {
         count_kernel(r, &r->kernels[i]);
         r->moved += r->kernels[i].read + r->kernels[i].written;
     }
+    r->once = count_once(r);
     r->minimum = plan_minimum(r->plan, &r->sizes);
     report_count_temporaries(r);
 }

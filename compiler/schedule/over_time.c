@@ -6,7 +6,7 @@
  * the elements that it has at once. What an iteration does for all elements, and what a condition
  * of its own guards, comes with it. A coordinate of the `for` is made of its loops' indices, and
  * slices are reached by the distance between two of them. Then what iterations carry is promoted to
- * registers, and loads of several rows stand first. */
+ * registers. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -21,10 +21,9 @@ typedef struct OverTime {
     const Iteration *iteration;
     PlainNest *plain;
     Nest *nest;
-    SymbolId loops[LOOPS_MAX]; /* of the `for`, the outermost first */
-    Index places[LOOPS_MAX];   /* the coordinates */
-    bool *varies;              /* by symbol, of those there are at first: with the iteration */
-    size_t symbol_count;
+    SymbolId loops[LOOPS_MAX];    /* of the `for`, the outermost first */
+    Index places[LOOPS_MAX];      /* the coordinates */
+    bool *varies;                 /* by symbol, of those there are at first: with the iteration */
     NestNode *ahead, **ahead_end; /* what goes into the loops, with which condition; 0: none */
     SymbolId condition;
 } OverTime;
@@ -130,16 +129,6 @@ static bool goes_over_others(const NestNode *node) {
            (node->kind == NEST_LOOP && node->loop != LOOP_UNROLLED && node->loop != LOOP_VECTOR);
 }
 
-static void load_first(Nest *nest, const NestNode *body) {
-    for (const NestNode *node = body; node; node = node->next) {
-        const NestNode *inner = node->body;
-        if (node->kind == NEST_LOOP && node->loop == LOOP_UNROLLED)
-            nest_load_first(nest, node->name);
-        else
-            load_first(nest, inner);
-    }
-}
-
 static void iterate(OverTime *o, NestNode **body) {
     Nest *nest = o->nest;
     NestNode *own = *body;
@@ -155,9 +144,7 @@ static void iterate(OverTime *o, NestNode **body) {
         all = nest_around(nest, LOOP_SERIAL, o->loops[l],
                           make_symbol(nest, o->plain->iterations[l]), all);
     *body = nest_clone(nest, all);
-    const SymbolId loop = (*body)->name;
-    nest_promote(nest, loop, o->plain->promoted);
-    load_first(nest, (*nest_find(body, loop))->body);
+    nest_promote(nest, (*body)->name, o->plain->promoted);
 }
 
 static void iterate_all(OverTime *o, NestNode **body) {
@@ -177,11 +164,8 @@ static void iterate_all(OverTime *o, NestNode **body) {
 const char *schedule_over_time(const Plan *plan, PlainNest *plain, ls_image_layout layout) {
     Nest *nest = plain->nest;
     Arena *arena = nest->arena;
-    OverTime o = {.plan = plan,
-                  .iteration = plan->function->iteration,
-                  .plain = plain,
-                  .nest = nest,
-                  .symbol_count = nest->symbol_count};
+    OverTime o = {
+        .plan = plan, .iteration = plan->function->iteration, .plain = plain, .nest = nest};
     plain->iterations = arena_alloc(arena, (LOOPS_MAX + 1) * sizeof *plain->iterations);
     plain->steps = arena_alloc(arena, (plan->array_count + 1) * LS_AXES_MAX * sizeof *plain->steps);
     o.ahead_end = &o.ahead;

@@ -82,7 +82,7 @@ typedef struct MapNumbers {
     ls_image_layout layout;
     bool over_time; /* all iterations of a `for`: see schedule_over_time */
 } MapNumbers;
-uint32_t schedule_map_item(const Plan *plan, uint32_t phase, uint32_t lanes);
+uint32_t schedule_map_item(const Plan *plan, uint32_t phase, uint32_t lanes, bool over_time);
 PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numbers, Arena *arena,
                         const char **problem);
 
