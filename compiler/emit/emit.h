@@ -120,6 +120,7 @@ typedef struct Emitter {
     bool promotes;        /* one block does all iterations, or those of a strip: promote.c */
     const bool *promoted; /* by array: whether it is in shared memory for them; NULL: none is */
     uint64_t room;        /* the bytes that each of these has there */
+    uint8_t *carried;     /* of the variant, as ls_image_variant has it; NULL: none is */
     Field *fields; /* the plan's temporaries, then the partial results and counters of the phases */
     size_t field_count, field_capacity;
     bool *touched; /* by phase and array: whether the phase's text uses the pointer */
@@ -337,12 +338,13 @@ const char *emit_strips(Emitter *e, const char *sizes, const Kernel *kernel,
                         const PhaseText *phases);
 bool emit_is_elementwise(
     const Plan *plan); /* whether a lane can do all iterations of its elements */
-const char *emit_lanes(Emitter *e, const char *sizes, const PhaseText *phase);
 const char *emit_one_block(Emitter *e, const char *sizes, const Kernel *kernel,
                            const PhaseText *phases); /* which no other waits for */
 void emit_strip_items(Emitter *e, ls_image_kernel *row);
 const ls_image_strips *emit_strip_row(Emitter *e);
 
+/* iterations.c: notes that all iterations carry the array in a register, or in shared memory. */
+void emit_add_carried(Emitter *e, uint32_t array);
 /* promote.c: the arrays that are in shared memory for all iterations; false: there are none. Needs
  * the text of all phases. Then their declarations, with which temporaries lie there; the copies of
  * states around the iterations; and what the lengths must be for that. */
@@ -494,6 +496,9 @@ void print_pushed(NestPrinter *p, const NestNode *loop, const NestNode *body);
 void print_combined_ahead(NestPrinter *p, const NestNode *loop);
 void print_push(NestPrinter *p, const NestNode *push);
 void print_combine(NestPrinter *p, const NestNode *node);
+
+/* iterations.c: spells how many iterations a lane runs, and the distances of slices, if it does. */
+void print_iterations(NestPrinter *p);
 
 /* nest_leaves.c: whether the loop goes over vectors of a row for one thread, and what it is then;
  * whether it goes over rows side by side that have such a loop. */

@@ -422,6 +422,7 @@ bool emit_variant(Emitter *e, const ls_image_variant *first, ls_image_variant *v
     e->iterates = (all || e->lanes) && e->f->iteration;
     if (!e->iterates) e->strips = e->promotes = false;
     e->promoted = NULL;
+    e->carried = NULL;
     name_arguments(e);
     add_plan_fields(e);
     emit_find_packed(e, &grouping);
@@ -496,6 +497,7 @@ bool emit_variant(Emitter *e, const ls_image_variant *first, ls_image_variant *v
         .iterates = e->iterates ? e->f->iteration->loop_count : 0,
         .strips = emit_strip_row(e),
         .row_axes = row_axes(e),
+        .carried = e->carried,
     };
     add_conditions(e, variant, &grouping, made, rows, nests);
     *problem = words_problem(e);

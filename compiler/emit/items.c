@@ -51,7 +51,7 @@ static const char *most_product(Emitter *e) {
 
 static uint32_t map_item(const Emitter *e) {
     return schedule_map_item(e->plan, (uint32_t)(e->phase - e->plan->phases),
-                             e->target->gpu ? 32 : 1);
+                             e->target->gpu ? 32 : 1, e->lanes);
 }
 
 /* The same without those numbers, for a row fusion: panels of one item each, or of `tiles` items.

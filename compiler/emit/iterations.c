@@ -4,11 +4,14 @@
  * the slices' pointers and the coordinate. All blocks take part in each iteration and wait for each
  * other behind it; or, where nothing goes from one strip of an axis to another (ir/strips.c), the
  * loop over strips stands around the iterations, and a block runs all of them for its strip; or,
- * where nothing goes from one element to another, a lane runs all iterations of its elements. */
+ * where nothing goes from one element to another, a lane runs all iterations of its elements, in
+ * the phase itself (schedule/over_time.c). */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
 #include "fuse/fuse.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
 #include "emit/emit.h"
 
 static bool has_strips(const Emitter *e, size_t parameter) {
@@ -153,15 +156,28 @@ bool emit_is_elementwise(const Plan *plan) {
     return true;
 }
 
-/* A warp runs all iterations of its items, of which a lane has the same elements in each. */
-const char *emit_lanes(Emitter *e, const char *sizes, const PhaseText *phase) {
-    Text text = text_open(e->arena);
-    open_turn(e, &text);
-    text_printf(&text, "%sfor (i64 item = ls_first_item(); item < %s; item += ls_item_step()) {\n",
-                sizes, phase->item_count);
-    open_iterations(e, &text);
-    text_printf(&text, "%s(a, item, item + 1, 1, 0);\nls_warp_sync();\n}\n}\n", phase->name);
-    return text.data;
+/* The distances of slices are in bytes in the arguments. */
+void print_iterations(NestPrinter *p) {
+    Emitter *e = p->e;
+    const Function *f = e->f;
+    if (!p->plain->iterations) return;
+    for (uint32_t l = 0; l < f->iteration->loop_count; l++)
+        p->spelled[p->plain->iterations[l]] =
+            arena_printf(e->arena, "a->%s", e->iterations_name[l]);
+    for (size_t i = 0; i < f->parameter_count * LS_AXES_MAX; i++) {
+        const Parameter *row = &f->parameters[i / LS_AXES_MAX];
+        const bool aligned = e->layout == LS_LAYOUT_DENSE && row->axes;
+        const SymbolId step = p->plain->steps[i];
+        if (!step || !p->uses[step]) continue;
+        p->spelled[step] = names_made(e, e->step_name[i]);
+        text_printf(p->out, "const i64 %s = a->%s / %d;\n", p->spelled[step], e->step_name[i],
+                    aligned ? 16 : type_info[row->type].size);
+    }
+}
+
+void emit_add_carried(Emitter *e, uint32_t array) {
+    if (!e->carried) e->carried = arena_alloc(e->arena, e->plan->array_count + 1);
+    e->carried[array] = array < e->f->parameter_count ? 1 : 2;
 }
 
 bool emit_has_lanes(const ls_image_variant *variant) {

@@ -190,7 +190,7 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
             !e->target->gpu && (all || horizontal || kernel->last_block || kernel->pre_reductions);
         const char *lengths = sizes ? sizes_text(e) : "";
         emit_entry(e, out, name, threads, false, e->iterates ? "" : lengths);
-        const char *body = e->lanes      ? emit_lanes(e, sizes_text(e), first)
+        const char *body = e->lanes      ? calls.data
                            : e->strips   ? emit_strips(e, sizes_text(e), kernel, phases)
                            : e->promotes ? emit_one_block(e, lengths, kernel, phases)
                            : e->iterates ? emit_iterations(e, lengths, calls.data)

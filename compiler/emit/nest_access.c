@@ -139,7 +139,9 @@ const char *print_multiples(NestPrinter *p, const NestNode *loop, uint32_t width
 bool print_is_packet(NestPrinter *p, const NestNode *loop, const NestNode *node) {
     const uint32_t width = print_width(loop);
     int64_t step;
+    const NestNode *alloc = p->allocs[node->array];
     if (loop->loop != LOOP_VECTOR || p->e->layout != LS_LAYOUT_DENSE) return false;
+    if (alloc && alloc->scope == SCOPE_REGISTER) return false;
     if (node->has_limit && !has_packet_limit(p, loop, node)) return false;
     if ((node->kind != NEST_LOAD && node->kind != NEST_STORE) || node->at_count != 1) return false;
     if (width != 4 && width != 8) return false;

@@ -17,10 +17,6 @@
 static void print_body(NestPrinter *p, const NestNode *body);
 static void print_node(NestPrinter *p, const NestNode *node);
 
-static bool has_loop(const NestNode *body) {
-    return nest_has(body, NEST_LOOP);
-}
-
 /* ---- what stands at the top ---- */
 
 /* With vector loads the lane is declared anew for each item (ls_lane_of_item); otherwise compilers
@@ -82,6 +78,7 @@ static void spell_sizes(NestPrinter *p) {
     for (size_t i = 0; p->plain->strides && i < e->f->parameter_count * LS_AXES_MAX; i++)
         if (p->plain->strides[i])
             p->spelled[p->plain->strides[i]] = arena_printf(e->arena, "a->%s", e->stride_name[i]);
+    print_iterations(p);
 }
 
 static void declare_derived(NestPrinter *p) {
@@ -348,8 +345,9 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
     const char *name = print_symbol(p, loop->name), *count = print_index(p, loop->extent);
     int64_t number;
     const bool constant = index_is_number(loop->extent, &number);
-    const bool run = p->nest->lanes == 1 && loop->loop == LOOP_SERIAL && !has_loop(loop->body) &&
-                     !nest_has(loop->body, NEST_COMBINE) && !carries(p, loop->body, true);
+    const bool run = p->nest->lanes == 1 && loop->loop == LOOP_SERIAL &&
+                     !nest_has(loop->body, NEST_LOOP) && !nest_has(loop->body, NEST_COMBINE) &&
+                     !carries(p, loop->body, true);
     if (run) {
         p->run = loop->name;
         print_draws(p, loop, count);

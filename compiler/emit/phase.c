@@ -61,6 +61,7 @@ static void open_phase(Emitter *e, uint32_t number, Portion portion) {
 static PlainNest *find_nest(Emitter *e, Arena *arena) {
     const char *problem;
     const PhaseNumbers numbers = {.layout = e->layout,
+                                  .over_time = e->lanes,
                                   .finished = emit_is_followed(e) && e->portion != PORTION_PANEL,
                                   .row_fusion = e->fused,
                                   .portion = e->portion,
@@ -81,6 +82,8 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out) {
     Arena *arena = arena_child(e->arena);
     const PlainNest *nest = find_nest(e, arena);
     e->eights |= nest->nest->width == 8;
+    for (uint32_t i = 0; nest->promoted && i < e->plan->array_count; i++)
+        if (nest->promoted[nest->arrays[i]]) emit_add_carried(e, i);
     result.blocks = nest->nest->warps > 1;
     result.ranged = e->target->gpu && nest->partitions;
     result.non_temporal = emit_nest(e, nest, NULL, result.name, comment_text(e), out);

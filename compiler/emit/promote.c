@@ -60,6 +60,8 @@ bool emit_find_promoted(Emitter *e) {
         promoted[i] = may_promote(e, i);
         count += promoted[i];
     }
+    for (uint32_t i = 0; i < e->plan->array_count; i++)
+        if (promoted[i]) emit_add_carried(e, i);
     e->promoted = promoted;
     e->room = count ? e->target->promoted_bytes / count / ROOM_STEP * ROOM_STEP : 0;
     return e->room > 0;

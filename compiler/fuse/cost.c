@@ -305,6 +305,20 @@ KernelBytes plan_kernel_bytes(const Plan *plan, const PlanSizes *sizes, const Ke
     return count_moved(&traffic, sizes);
 }
 
+KernelBytes plan_bytes_without(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
+                               const uint8_t *marked, Arena *arena) {
+    ls_image_traffic traffic = plan_traffic(plan, kernel, sizes->on_chip, arena);
+    ls_image_flow *flows = arena_alloc(arena, (traffic.flow_count + 1) * sizeof *flows);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < traffic.flow_count; i++) {
+        const uint32_t array = traffic.flows[i].array;
+        if (array >= plan->array_count || !marked[array]) flows[count++] = traffic.flows[i];
+    }
+    traffic.flows = flows;
+    traffic.flow_count = count;
+    return count_moved(&traffic, sizes);
+}
+
 double plan_array_reads(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
                         uint32_t array, Arena *arena) {
     ls_image_traffic traffic = plan_traffic(plan, kernel, sizes->on_chip, arena);

@@ -336,6 +336,9 @@ typedef struct KernelBytes {
 /* The bytes that this comes to at given sizes, and the bytes read of one array. */
 KernelBytes plan_kernel_bytes(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
                               Arena *arena);
+/* The same without arrays that are marked, by array. */
+KernelBytes plan_bytes_without(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
+                               const uint8_t *marked, Arena *arena);
 double plan_array_reads(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
                         uint32_t array, Arena *arena);
 /* The least bytes that a step can move: every input read once, every output written once. */

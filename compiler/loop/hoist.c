@@ -2,11 +2,12 @@
  * unrolled or vector loop are computed ahead of it, once.
  *
  * Needs nothing. Keeps what is computed and where it may stop: only what every iteration does
- * moves, no load whose array the loop writes, none past a barrier, no draw of random numbers and no
- * call. A loop that may have no iterations guards what it does, so what may stop there (a load, a
- * division by what may be 0) or costs much moves ahead of it under the test that there are some;
- * what is cheap goes without a test. No test is put around a barrier. Goes from inner loops
- * outwards: what has left a loop without a test may leave the next one too. */
+ * moves, no load whose array the loop writes or may write by another name, none past a barrier, no
+ * draw of random numbers and no call. A loop that may have no iterations guards what it does, so
+ * what may stop there (a load, a division by what may be 0) or costs much moves ahead of it under
+ * the test that there are some; what is cheap goes without a test. No test is put around a barrier.
+ * Goes from inner loops outwards: what has left a loop without a test may leave the next one too.
+ */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -92,6 +93,8 @@ static NestNode **hoist_loop(Hoist *h, NestNode **at) {
     h->barrier = false;
     find_bound(h, loop->body);
     h->bound[loop->name] = true;
+    for (size_t i = 0; i < nest->array_count; i++)
+        h->written[nest->arrays[i].symbol] |= nest->arrays[i].aliased;
     while (*next) {
         NestNode *node = *next;
         const bool anyway = runs || (node->kind == NEST_LET && is_cheap(nest, node->value) &&

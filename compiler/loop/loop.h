@@ -8,7 +8,8 @@
  * The text has a node a line, two spaces a level (I: an index, V: a value, T: a type):
  *
  *   nest NAME warps N lanes N width N      threads of a block = warps * lanes; elements of a vector
- *     array NAME[{}]: T[I] in|out|inout|table|temporary    {}: a list of arrays
+ *     array NAME[{}]: T[I] in|out|inout|table|temporary [aliased]      {}: a list of arrays;
+ *                                          aliased: another one may have the same memory
  *     size NAME, ...                       as bound
  *     derived NAME = V                     an integer made of sizes, once per launch
  *     fact NAME multiple of N | fact NAME = N | fact NAME absent      holds in this variant
@@ -108,6 +109,7 @@ typedef struct NestArray {
     ArrayRole role;
     bool list;    /* one array a tensor */
     Index extent; /* elements; of a list: 0, as they differ */
+    bool aliased; /* another array of the nest, to which it stores, may have the same memory */
 } NestArray;
 
 typedef struct NestDerived {
@@ -595,6 +597,11 @@ const char *nest_pipeline(Nest *nest, SymbolId loop);
 /* keep.c: scalar replacement: what several loops load alike is loaded once and kept in at most
  * `registers` 32-bit registers per thread. */
 void nest_keep(Nest *nest, int64_t registers);
+
+/* promote.c: register promotion: of arrays of which each iteration of a serial loop loads and
+ * stores the same elements, these are in registers over all iterations. Gives how many arrays are,
+ * which are marked in `promoted`, by symbol, unless that is NULL. */
+size_t nest_promote(Nest *nest, SymbolId loop, bool *promoted);
 
 /* merge_tests.c: neighbouring tests of one condition as one. */
 void nest_merge_tests(Nest *nest);

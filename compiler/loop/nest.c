@@ -61,7 +61,7 @@ SymbolId nest_array(Nest *nest, const char *name, Type type, ArrayRole role, boo
     const SymbolId symbol = nest_symbol(nest, name, NAMED_ARRAY, type);
     nest->arrays = arena_grow(nest->arena, nest->arrays, nest->array_count, &nest->array_capacity,
                               sizeof *nest->arrays);
-    nest->arrays[nest->array_count++] = (NestArray){symbol, role, list, extent};
+    nest->arrays[nest->array_count++] = (NestArray){symbol, role, list, extent, false};
     return symbol;
 }
 

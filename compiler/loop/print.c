@@ -408,7 +408,8 @@ static void print_header(Printer *p) {
         text_printf(p->out, "  array %s%s: %s[", spelling(p, array->symbol),
                     array->list ? "{}" : "", type_info[nest->symbols[array->symbol].type].name);
         if (!array->list) print_index(p, array->extent);
-        text_printf(p->out, "] %s\n", nest_role_names[array->role]);
+        text_printf(p->out, "] %s%s\n", nest_role_names[array->role],
+                    array->aliased ? " aliased" : "");
     }
     for (size_t i = 0; i < nest->size_count; i++)
         text_printf(p->out, "%s%s", i ? ", " : "  size ", spelling(p, nest->sizes[i]));

@@ -97,12 +97,13 @@ static bool read_array(NestReader *r, Defined *d) {
     if (list && !nest_expect(r, "}")) return false;
     if (!nest_expect(r, ":") || !nest_read_type(r, &d->type) || !nest_expect(r, "[")) return false;
     if (!list && !nest_read_index(r, &extent)) return false;
-    if (!nest_expect(r, "]") ||
-        !nest_read_choice(r, nest_role_names, 0, COUNT(nest_role_names),
-                          "in, out, inout, table or temporary", &role) ||
-        !end_line(r))
+    if (!nest_expect(r, "]") || !nest_read_choice(r, nest_role_names, 0, COUNT(nest_role_names),
+                                                  "in, out, inout, table or temporary", &role))
         return false;
+    const bool aliased = nest_accept(r, "aliased");
+    if (!end_line(r)) return false;
     add_name(r, d, nest_array(r->nest, name_of(r, d), d->type, (ArrayRole)role, list, extent));
+    r->nest->arrays[r->nest->array_count - 1].aliased = aliased;
     return true;
 }
 

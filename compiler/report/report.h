@@ -48,6 +48,7 @@ typedef struct Report {
     KernelReport *kernels;
     size_t kernel_count;
     double moved, minimum;
+    double once; /* of a part: besides, what all iterations of a launch move once */
     double temporary, temporary_apart; /* bytes of all; if none shared its memory with others */
     const uint64_t *temporary_sizes;   /* of each, of all blocks together */
     size_t temporary_count;

@@ -64,7 +64,7 @@ static void count(SequenceReport *r) {
             iterates -= iterates > 0;
         }
         r->launches += r->times[i] * (double)r->parts[i].kernel_count;
-        r->moved += r->turns[i] * r->parts[i].moved;
+        r->moved += r->turns[i] * part->moved + (r->turns[i] > 0 ? r->times[i] : 0) * part->once;
         r->temporary += part->temporary;
         r->apart += part->temporary_apart;
         r->temporary_count += part->temporary_count;
@@ -93,12 +93,14 @@ static void put_iterations(SequenceReport *r, size_t number) {
     const ls_image_variant *variant = &part->image->variants[part->variant];
     const Iteration *iteration = part->plan->function->iteration;
     const char *near = emit_has_promoted(variant) ? ", with arrays in shared memory" : "";
+    const char *own = variant->carried ? ", with states in registers" : "";
     const char *axis =
         iteration->strip >= 0 ? part->plan->function->axes[iteration->strip].name : NULL;
     text_printf(&r->out, ": all %.0f iterations in %.0f launch%s, ", r->turns[number],
                 r->times[number], r->times[number] == 1 ? "" : "es");
     if (emit_has_lanes(variant)) {
-        text_puts(&r->out, "each element's by a lane, as nothing goes from one to another");
+        text_printf(&r->out, "each element's by a lane%s, as nothing goes from one to another",
+                    own);
         return;
     }
     if (variant->strips)

@@ -14,10 +14,12 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-enum { ITEM = 1024, LANES_ITEM = 512, VECTOR = 16 };
+enum { ITEM = 1024, LANES_ITEM = 512, VECTOR = 16, TIME_WIDTH = 4 };
 
-uint32_t schedule_map_item(const Plan *plan, uint32_t phase, uint32_t lanes) {
+/* Over time a lane has one vector, so that as many lanes as there can be are under way. */
+uint32_t schedule_map_item(const Plan *plan, uint32_t phase, uint32_t lanes, bool over_time) {
     const bool list = ir_list_axis(plan->function, plan->phases[phase].inner) >= 0;
+    if (over_time) return TIME_WIDTH * lanes;
     return lanes > 1 && !list ? LANES_ITEM : ITEM;
 }
 
@@ -471,6 +473,7 @@ static uint32_t find_width(const MapBuilder *b) {
     find_widest(b, loop->body, loop->name, &widest);
     if (!widest) return 1;
     if (body_draws(b->nest, loop->body)) return 4;
+    if (b->numbers->over_time) return TIME_WIDTH;
     return widest <= 2 ? 8 : 4;
 }
 
@@ -483,7 +486,7 @@ PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numb
     MapBuilder b = {.nest = plain->nest,
                     .arena = arena,
                     .numbers = numbers,
-                    .item = schedule_map_item(plan, phase, numbers->lanes)};
+                    .item = schedule_map_item(plan, phase, numbers->lanes, numbers->over_time)};
     b.place = &plain->nest->body;
     while (*b.place && (*b.place)->kind != NEST_LOOP)
         b.place = (*b.place)->kind == NEST_WHEN ? &(*b.place)->body : &(*b.place)->next;
@@ -516,6 +519,11 @@ PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numb
     else
         build_items(&b, plain,
                     b.nest->lanes > 1 || streams || body_draws(b.nest, (*b.place)->body));
+    if (numbers->over_time) {
+        *problem = schedule_over_time(plan, plain, numbers->layout);
+        if (*problem) return NULL;
+        nest_tidy(b.nest);
+    }
     nest_sweep(b.nest);
     nest_hoist(b.nest);
     if (b.rows) nest_load_first(b.nest, b.rows);

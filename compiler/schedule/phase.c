@@ -56,7 +56,8 @@ static PlainNest *gpu_columns(const Plan *plan, uint32_t phase, const PhaseNumbe
 PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target,
                           const PhaseNumbers *numbers, Arena *arena, const char **problem) {
     const uint32_t lanes = target->gpu ? 32 : 1;
-    const MapNumbers map = {.lanes = lanes, .layout = numbers->layout};
+    const MapNumbers map = {
+        .lanes = lanes, .layout = numbers->layout, .over_time = numbers->over_time};
     const ScanNumbers scan = {.warps = 1,
                               .lanes = lanes,
                               .width = 1,

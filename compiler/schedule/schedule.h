@@ -64,6 +64,11 @@ typedef struct PlainNest {
         along_count; /* how many there are; none is more than along_max where the kernel is used */
     uint32_t along_max;
     bool team; /* a team of a block's warps takes a row of it: see schedule_team */
+    /* Of a phase that runs all iterations of a `for`; else NULL: the sizes that say how many, by
+     * loop; by parameter and axis (LS_AXES_MAX each) a size, how many elements, or how many times
+     * 16 bytes, are from one slice to the next; by symbol the arrays that are in registers. */
+    SymbolId *iterations, *steps;
+    bool *promoted;
 } PlainNest;
 /* NULL, with the reason in *problem, where the kernel has no such form. Where arrays are not
  * contiguous the parameters have strides, which are bound too. */
@@ -75,10 +80,15 @@ PlainNest *schedule_plain(const Plan *plan, const Kernel *kernel, ls_image_layou
 typedef struct MapNumbers {
     uint32_t lanes; /* the lanes that work on an item: 1, or 32 with vectors */
     ls_image_layout layout;
+    bool over_time; /* all iterations of a `for`: see schedule_over_time */
 } MapNumbers;
-uint32_t schedule_map_item(const Plan *plan, uint32_t phase, uint32_t lanes);
+uint32_t schedule_map_item(const Plan *plan, uint32_t phase, uint32_t lanes, bool over_time);
 PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numbers, Arena *arena,
                         const char **problem);
+
+/* over_time.c: a lane runs all iterations of a `for`, those of the function's `iteration`, for the
+ * elements that it has at once. NULL, or why not. */
+const char *schedule_over_time(const Plan *plan, PlainNest *plain, ls_image_layout layout);
 
 /* collapse.c: the axes of a phase that one loop can cover (loop coalescing), in sets, in their
  * order; gives how many sets there are, at most LS_AXES_MAX. `fused`: the phase is part of a row
@@ -90,6 +100,7 @@ size_t schedule_units(const Plan *plan, uint32_t phase, AxisSet axes, ls_image_l
  * a segment epilogue. */
 typedef struct PhaseNumbers {
     ls_image_layout layout;
+    bool over_time; /* a map that runs all iterations of a `for` */
     bool finished;
     const Kernel *row_fusion; /* the row fusion that the phase is in; NULL: none */
     Portion portion;

@@ -10,7 +10,7 @@
  *   pipeline:LOOP     peel:LOOP    version:LOOP   quotients:LOOP
  *   tile_tree:TREE,register|worker|shared|global    order_accesses:LOOP,ARRAY,warp|block
  *   align:LOOP        narrow     merge_barriers     split_index:LOOP,N
- *   split_version:LOOP, of the first test in it
+ *   split_version:LOOP, of the first test in it       promote:LOOP
  *
  * A loop or a tree is called as the text has it. SIZES, such as n=1000,c=3, are those of the
  * arrays; several sets of them, separated by slashes, make several runs. */
@@ -168,18 +168,42 @@ static const char *apply(Nest *nest, const char *word) {
     const struct {
         const char *word;
         int number;
-    } known[] = {{"launch", 0},       {"tile", 1},          {"place_tree", 2},
-                 {"load_first", 3},   {"jam", 4},           {"split_tail", 5},
-                 {"sweep", 6},        {"tidy", 7},          {"coalesce", 8},
-                 {"deal", 9},         {"strip", 10},        {"interchange", 11},
-                 {"two_trees", 12},   {"skip_empty", 13},   {"keep", 14},
-                 {"guard_reuse", 15}, {"forward", 16},      {"drop_stores", 17},
-                 {"merge_tests", 18}, {"hoist", 19},        {"pipeline", 20},
-                 {"peel", 21},        {"trim", 22},         {"version", 23},
-                 {"tile_tree", 24},   {"quotients", 25},    {"order_accesses", 26},
-                 {"vectorize", 27},   {"unswitch", 28},     {"sink", 29},
-                 {"align", 30},       {"narrow", 31},       {"merge_barriers", 32},
-                 {"split_index", 33}, {"split_version", 34}};
+    } known[] = {{"launch", 0},
+                 {"tile", 1},
+                 {"place_tree", 2},
+                 {"load_first", 3},
+                 {"jam", 4},
+                 {"split_tail", 5},
+                 {"sweep", 6},
+                 {"tidy", 7},
+                 {"coalesce", 8},
+                 {"deal", 9},
+                 {"strip", 10},
+                 {"interchange", 11},
+                 {"two_trees", 12},
+                 {"skip_empty", 13},
+                 {"keep", 14},
+                 {"guard_reuse", 15},
+                 {"forward", 16},
+                 {"drop_stores", 17},
+                 {"merge_tests", 18},
+                 {"hoist", 19},
+                 {"pipeline", 20},
+                 {"peel", 21},
+                 {"trim", 22},
+                 {"version", 23},
+                 {"tile_tree", 24},
+                 {"quotients", 25},
+                 {"order_accesses", 26},
+                 {"vectorize", 27},
+                 {"unswitch", 28},
+                 {"sink", 29},
+                 {"align", 30},
+                 {"narrow", 31},
+                 {"merge_barriers", 32},
+                 {"split_index", 33},
+                 {"split_version", 34},
+                 {"promote", 35}};
     int number = -1;
     for (size_t i = 0; i < COUNT(known); i++)
         if (strlen(known[i].word) == length && strncmp(word, known[i].word, length) == 0)
@@ -224,6 +248,7 @@ static const char *apply(Nest *nest, const char *word) {
     case 33: return nest_split_index(nest, name, strtol(rest, NULL, 10));
     case 34: return split_version(nest, name);
     case 28: return nest_unswitch(nest), NULL;
+    case 35: return nest_promote(nest, name, NULL) ? NULL : "the loop carries no element";
     case 29:
         for (NestNode *node = nest->body; node; node = node->next)
             if (node->kind == NEST_LOOP) nest_sink(nest, node);

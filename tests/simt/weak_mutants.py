@@ -116,12 +116,6 @@ COMPILER = [
     ),
     (
         "compiler/emit/iterations.c",
-        '"%s(a, item, item + 1, 1, 0);\\nls_warp_sync();\\n}\\n}\\n"',
-        '"%s(a, item, item + 1, 1, 0);\\n}\\n}\\n"',
-        ("for_lanes", "for_distributed"),
-    ),
-    (
-        "compiler/emit/iterations.c",
         """        emit_run_alone(out, &phases[i]);
         text_puts(out, "ls_barrier();\\n");
     }

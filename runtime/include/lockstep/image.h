@@ -303,6 +303,10 @@ typedef struct ls_image_variant {
      * worth a compile where it is short; 0 ahead of time. */
     uint32_t row_axes;
     const ls_image_strips *strips; /* or NULL */
+    /* Where it iterates, by array: 1: it is in registers or shared memory over all iterations, and
+     * moved once ahead of them and once behind them; 2: it is nowhere else. For reports; NULL: none
+     * is, or the image was made ahead of time. */
+    const uint8_t *carried;
 } ls_image_variant;
 
 /* What `lockstep tune` found best for launches of about one size: if the work of variant `variant`
