@@ -23,7 +23,7 @@ static const char usage[] =
     "[--verbose]\n"
     "                   [--shard K/N]   every Nth program from the Kth (0 is the first)\n"
     "                   --nests         the plan as nests on the host, in place of kernels\n"
-    "                   --levels        with --only on a CPU: of a program without long arrays two "
+    "                   --levels        with --only on a CPU: of a program with few elements two "
     "texts of\n"
     "                                   three are compiled without optimisation\n"
     "                   --random FIRST:COUNT   programs made of random numbers, alone\n"

@@ -8,29 +8,41 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* Longer ones run for longer than they compile. */
-enum { LONGEST = 200000 };
+/* With more elements in its arrays a program runs for longer than it compiles. */
+enum { ELEMENTS = 300000 };
 
-static double longest_length(const SizeSet *set, size_t axis) {
-    int64_t length = 0;
-    for (size_t i = 0; i < set->axis[axis].count; i++)
-        if (set->axis[axis].sizes[i] > length) length = set->axis[axis].sizes[i];
-    return (double)length;
+static bool is_small_at(const ls_image *image, const SizeSet *set) {
+    Sizes sizes;
+    size_t elements = 0;
+    const bool known = sizes_open(&sizes, set, image);
+    for (uint32_t i = 0; known && i < image->parameter_count; i++) {
+        Array array = {0};
+        array_open(&array, &sizes, i);
+        elements += array.count;
+        array_close(&array);
+    }
+    sizes_close(&sizes);
+    return known && elements <= ELEMENTS;
 }
 
-/* Whether no array of the program has more elements: an array has at most all axes. */
-static bool is_short(const Program *program) {
+/* What cannot be read is said where the program runs. */
+static bool is_small(const Program *program) {
     Directives *directives = must_allocate(sizeof *directives);
-    bool within = directives_read(program->text, directives);
-    for (size_t s = 0; within && s < directives->set_count; s++) {
-        const SizeSet *set = &directives->sets[s];
-        double product = 1;
-        for (size_t a = 0; a < set->count; a++) product *= longest_length(set, a);
-        within = product <= LONGEST;
+    ls_compilation *compilation = NULL;
+    const ls_image *image = NULL;
+    bool small = directives_read(program->text, directives) &&
+                 ls_compile_text(program->name, program->text, strlen(program->text), &exec_options,
+                                 &compilation) == LS_OK;
+    for (size_t s = 0; small && s < ls_compilation_step_count(compilation); s++) {
+        small = ls_compilation_image(compilation, s, LS_TARGET_CPU, &image) == LS_OK;
+        for (size_t i = 0; small && i < directives->set_count; i++)
+            small = is_small_at(image, &directives->sets[i]);
     }
+    if (compilation) ls_compilation_destroy(compilation);
     free(directives);
-    return within;
+    return small;
 }
 
 void levels_use(const Program *program) {
@@ -39,7 +51,7 @@ void levels_use(const Program *program) {
     char found[RTC_PATH_SIZE], words[RTC_PATH_SIZE + 16], *path = NULL;
     for (size_t i = 0; !(compiler && *compiler) && i < sizeof compilers / sizeof *compilers; i++)
         if (rtc_find_program(compilers[i], found, sizeof found)) compiler = compilers[i];
-    if (!is_short(program) || !compiler) return;
+    if (!compiler || !is_small(program)) return;
     if (asprintf(&path, EXEC_SOURCE "/tests/exec:%s", folders ? folders : "") < 0) return;
     snprintf(words, sizeof words, "levels.sh %s", compiler);
     setenv("PATH", path, 1); /* LOCKSTEP_CC has no name with spaces, as a checkout's may be */
