@@ -160,6 +160,9 @@ void runner_count_variant(Runner *runner, ls_step *step);
 bool run_program(Runner *runner, const Program *program);
 bool run_loaded(Runner *runner, const Program *program, const Directives *directives,
                 ls_compilation *compilation, ls_program *const *loaded);
+/* levels.c: of a program with few elements two texts of three are compiled without optimisation
+ * on a CPU: levels.sh stands before the compiler from now on. */
+void levels_use(const Program *program);
 bool run_training(Runner *runner, bool print_hash); /* training.c */
 /* `thorough`: every variant, not one of each step. */
 bool compile_program(Runner *runner, const Program *program, const char *targets,

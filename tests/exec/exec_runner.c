@@ -23,6 +23,9 @@ static const char usage[] =
     "[--verbose]\n"
     "                   [--shard K/N]   every Nth program from the Kth (0 is the first)\n"
     "                   --nests         the plan as nests on the host, in place of kernels\n"
+    "                   --levels        with --only on a CPU: of a program with few elements two "
+    "texts of\n"
+    "                                   three are compiled without optimisation\n"
     "                   --random FIRST:COUNT   programs made of random numbers, alone\n"
     "  NAME@nvrtc and NAME@hiprtc compile the program NAME instead of running it; a NAME that ends "
     "in *\n"
@@ -166,7 +169,7 @@ static double seconds(void) {
 
 typedef struct Options {
     const char *filter, *only, *targets, *json, *print, *shard, *random;
-    bool list, list_all;
+    bool list, list_all, levels;
 } Options;
 
 /* A reduction's kernels take a second each; most differ only in the type. */
@@ -351,11 +354,9 @@ static bool read_options(int count, char **arguments, Runner *runner, Options *o
     const struct {
         const char *name;
         bool *value;
-    } flags[] = {{"--list", &options->list},
-                 {"--list-all", &options->list_all},
-                 {"--quick", &runner->quick},
-                 {"--verbose", &runner->verbose},
-                 {"--nests", &runner->nests}};
+    } flags[] = {{"--list", &options->list},      {"--list-all", &options->list_all},
+                 {"--levels", &options->levels},  {"--quick", &runner->quick},
+                 {"--verbose", &runner->verbose}, {"--nests", &runner->nests}};
     for (int i = 1; i < count; i++) {
         bool known = false;
         for (size_t f = 0; f < sizeof flags / sizeof *flags; f++)
@@ -405,6 +406,8 @@ int main(int count, char **arguments) {
                 fputs(programs.list[i].text, stdout);
     } else {
         const bool compiles = options.targets || (options.only && strchr(options.only, '@'));
+        for (size_t i = 0; options.levels && options.only && i < programs.count; i++)
+            if (strcmp(programs.list[i].name, options.only) == 0) levels_use(&programs.list[i]);
         if (!compiles && !open_contexts(&runner)) status = 3;
         if (status == 0) status = run_all(&runner, &options, &programs);
         for (size_t c = 0; c < runner.context_count; c++) ls_context_destroy(runner.contexts[c]);

@@ -60,7 +60,8 @@ class Texts(lit.formats.ShTest):
 
 class Programs(lit.formats.TestFormat):
     """Each executable in `folders` is a test. A program in `listed` names its tests, one a line, when
-    called with --list, and runs one of them with --only NAME. Exit status 77 means skipped."""
+    called with --list, and runs one of them with --only NAME and the words that `listed` has for it.
+    Exit status 77 means skipped."""
 
     def __init__(self, root, source, folders, helpers, listed):
         self.root, self.source = root, source
@@ -75,14 +76,14 @@ class Programs(lit.formats.TestFormat):
                 path = os.path.join(directory, name)
                 if self.is_program(path) and path not in self.listed:
                     yield self.test(suite, local_config, (folder, name), [path])
-        for path in self.listed:
+        for path, words in self.listed.items():
             if not self.is_program(path):
                 continue
             listing = subprocess.run([path, "--list"], stdout=subprocess.PIPE, text=True,
                                      env=dict(local_config.environment), check=True).stdout
             folder = os.path.basename(os.path.dirname(path))
             for name in listing.split():
-                yield self.test(suite, local_config, (folder, name), [path, "--only", name])
+                yield self.test(suite, local_config, (folder, name), [path, "--only", name, *words])
 
     def is_program(self, path):
         name = os.path.basename(path)
