@@ -160,7 +160,7 @@ const char *emit_lanes(Emitter *e, const char *sizes, const PhaseText *phase) {
     text_printf(&text, "%sfor (i64 item = ls_first_item(); item < %s; item += ls_item_step()) {\n",
                 sizes, phase->item_count);
     open_iterations(e, &text);
-    text_printf(&text, "%s(a, item, item + 1, 1, 0);\nls_warp_sync();\n}\n}\n", phase->name);
+    text_printf(&text, "%s(a, item, item + 1, 1, 0);\n}\n}\n", phase->name);
     return text.data;
 }
 
