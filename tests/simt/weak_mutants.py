@@ -42,7 +42,7 @@ STATEMENT = re.compile(
 ROWS = ("near_apart", "softmax", "layernorm", "chosen")
 LAST = ("random-12", "random-11", "transactions", "cross_entropy", "lamb_clipped")
 COLUMNS = ("saturating", "amp_phase", "advantages", "reduce-f32-columns")
-RELEASED = ("streamed_runs", "random-9", "beside_apart", "added_apart")
+RELEASED = ("empty_rows", "narrow_products", "beside_apart", "added_apart")
 COMPILER = [
     (
         "compiler/emit/row_fusion.c",
@@ -78,7 +78,7 @@ COMPILER = [
         "compiler/emit/kernel.c",
         'if (i > begin) text_puts(out, "    ls_barrier();\\n");',
         "",
-        ("indexing", "for_unrolled"),
+        ("found", "parts_apart"),
     ),
     ("compiler/emit/kernel.c", 'text_puts(&text, "ls_barrier();\\n");', "", ("prologue_rows",)),
     (
@@ -169,20 +169,13 @@ COMPILER = [
         "compiler/schedule/plain.c",
         "if (waits) plain_add(b, (NestNode){.kind = NEST_ARRIVE});",
         "",
-        LAST,
+        ("empty_rows", "transactions"),
     ),
     (
         "compiler/schedule/block_columns.c",
         "nest_add(nest, end, (NestNode){.kind = NEST_BARRIER, .scope = SCOPE_BLOCK});",
         "",
-        COLUMNS,
-    ),
-    (
-        "compiler/schedule/combine.c",
-        """*wait = (NestNode){.kind = NEST_ARRIVE, .next = node->next};
-        if (node->next->kind != NEST_ARRIVE) node->next = wait;""",
-        "(void)wait;",
-        LAST,
+        ("empty_rows", "narrow_products"),
     ),
     (
         "compiler/schedule/items.c",
@@ -198,14 +191,14 @@ COMPILER = [
         const char *problem = nest_deal(nest, (*at)->name, DEAL_LANES);
         if (problem) items_refuse(b, problem);
         while ((*at)->next != after) at = &(*at)->next;""",
-        ("list_reductions", "lists", "reduce-f32-whole"),
+        ("padded_rows", "zeros"),
     ),
     (
         "compiler/schedule/items.c",
         """*wait = (NestNode){.kind = NEST_BARRIER, .scope = SCOPE_WARP, .next = *body};
             *body = wait;""",
         "(void)wait;",
-        ("short_rows", "ragged", "reduce-f32-rows", "rows_in_place"),
+        ("for_unrolled",),
     ),
     (
         "compiler/loop/place_tree.c",
@@ -216,13 +209,13 @@ COMPILER = [
                 *combine = (NestNode){.kind = NEST_ARRIVE, .next = own};
                 combine = own;
             }""",
-        (*ROWS, "reduce-f32-rows"),
+        ("loop/place-tree.nest",),
     ),
     (
         "compiler/loop/place_tree.c",
         "*combine = grid ? (NestNode){.kind = NEST_ARRIVE, .next = own}",
         "*combine = grid ? (NestNode){.kind = NEST_BARRIER, .scope = SCOPE_BLOCK, .next = own}",
-        ("reduce-f32-whole", *LAST),
+        ("loop/place-tree.nest",),
     ),
     (
         "compiler/loop/order_accesses.c",
@@ -356,7 +349,7 @@ class Product:
 
     def make(self):
         try:
-            targets = ("simt_exec", "lockstep_command")
+            targets = ("simt_exec", "lockstep_command", "nest_tool")
             return run(["ninja", "-C", self.build, *targets]).returncode == 0
         except subprocess.TimeoutExpired:
             return False
