@@ -198,7 +198,7 @@ COMPILER = [
         """*wait = (NestNode){.kind = NEST_BARRIER, .scope = SCOPE_WARP, .next = *body};
             *body = wait;""",
         "(void)wait;",
-        ("for_unrolled",),
+        ("emit/one-row.step", "for_unrolled"),
     ),
     (
         "compiler/loop/place_tree.c",
