@@ -42,7 +42,7 @@ STATEMENT = re.compile(
 ROWS = ("near_apart", "softmax", "layernorm", "chosen")
 LAST = ("random-12", "random-11", "transactions", "cross_entropy", "lamb_clipped")
 COLUMNS = ("saturating", "amp_phase", "advantages", "reduce-f32-columns")
-RELEASED = ("empty_rows", "narrow_products", "beside_apart", "added_apart")
+RELEASED = ("empty_rows", "narrow_products", "random-9", "beside_apart", "added_apart")
 COMPILER = [
     (
         "compiler/emit/row_fusion.c",
@@ -191,7 +191,7 @@ COMPILER = [
         const char *problem = nest_deal(nest, (*at)->name, DEAL_LANES);
         if (problem) items_refuse(b, problem);
         while ((*at)->next != after) at = &(*at)->next;""",
-        ("padded_rows", "zeros"),
+        ("extrema", "zeros", "padded_rows", "list_reductions"),
     ),
     (
         "compiler/schedule/items.c",
