@@ -191,7 +191,7 @@ COMPILER = [
         const char *problem = nest_deal(nest, (*at)->name, DEAL_LANES);
         if (problem) items_refuse(b, problem);
         while ((*at)->next != after) at = &(*at)->next;""",
-        ("extrema", "zeros", "padded_rows", "list_reductions"),
+        ("extrema", "list_reductions"),
     ),
     (
         "compiler/schedule/items.c",
