@@ -146,11 +146,10 @@ void emit_copy_states_in(Emitter *e, Text *out) {
     text_puts(out, "ls_barrier();\n");
 }
 
+/* The next strip needs no barrier: a thread copies in what it has copied out. */
 void emit_copy_states_out(Emitter *e, Text *out) {
-    if (!has_states(e)) return;
-    for (uint32_t i = 0; i < e->f->parameter_count; i++)
+    for (uint32_t i = 0; e->promoted && i < e->f->parameter_count; i++)
         if (e->promoted[i]) copy_state(e, out, i, false);
-    text_puts(out, "ls_barrier();\n");
 }
 
 /* Partial results and counters, whose fields are behind those of the arrays, are not. */

@@ -36,18 +36,6 @@ static SymbolId first_along(const NestNode *outermost, size_t inner) {
     return loop->name;
 }
 
-/* What stands behind the condition that the place is in is done when all blocks have come. */
-static void wait_after(ItemBuilder *b, NestNode **place) {
-    for (NestNode *node = b->nest->body; node; node = node->next) {
-        if (node->kind != NEST_WHEN || !node->next || b->tensors) continue;
-        if (!nest_find(&node->body, (*place)->name)) continue;
-        NestNode *wait = arena_alloc(b->arena, sizeof *wait);
-        *wait = (NestNode){.kind = NEST_ARRIVE, .next = node->next};
-        if (node->next->kind != NEST_ARRIVE) node->next = wait;
-        return;
-    }
-}
-
 /* The loops of a list's tensor as a row's, or those of the phase. */
 static void find_rows(ItemBuilder *b, const Function *f, const Phase *phase) {
     const int list = ir_list_axis(f, phase->outer | phase->inner);
@@ -68,7 +56,6 @@ static void find_rows(ItemBuilder *b, const Function *f, const Phase *phase) {
             place = (*place)->kind == NEST_WHEN ? &(*place)->body : &(*place)->next;
         if (!first) items_refuse(b, "there is no inner loop");
         if (first) wrap(b, place, b->tensors ? LOOP_SERIAL : LOOP_GRID);
-        if (first) wait_after(b, place);
         b->row = place;
         return;
     }

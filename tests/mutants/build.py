@@ -26,7 +26,11 @@ LS_REDUCTION(sum, f32, 0.0f, a + b, 1)
 LS_REDUCTION(most, i64, 0, a > b ? a : b, 0)
 """
 DIALECTS = {
-    "prelude.c": ([], "c", ["memory_cpu.h", "draw_cpu.h", "reduce.h", "reduce_cpu.h"]),
+    "prelude.c": (
+        [],
+        "c",
+        ["vectors_cpu.h", "memory_cpu.h", "draw_cpu.h", "reduce.h", "reduce_cpu.h"],
+    ),
     "prelude.cu": (
         ["SIMT_CUDA"],
         "c++",

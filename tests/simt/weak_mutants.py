@@ -10,11 +10,13 @@ beside this file argues them one by one.
 A mutant of the device library is run by weak_test, weak_ptx_test and weak_amd_test on a changed
 copy of templates/; one that survives these, and each of the compiler's, by programs of the
 execution matrix, with a compiler built from a changed copy of the source in BUILD/weak_mutants
-(made once, rebuilt for each mutant). LOCKSTEP_NVRTC names NVRTC, for PTX. Exits 1 when a place of
-the compiler is not in the table. Hours; --only takes some.
+(made once, rebuilt for each mutant), ahead of them by text tests where the table names some: of
+what OpenCL alone has, which runs nowhere. LOCKSTEP_NVRTC names NVRTC, for PTX. Exits 1 when a place
+of the compiler is not in the table. Hours; --only takes some.
 """
 
 import argparse
+import glob
 import os
 import re
 import shutil
@@ -35,11 +37,12 @@ STATEMENT = re.compile(
     re.VERBOSE,
 )
 # What the compiler puts into kernels: file, text, what takes its place (None: of those which
-# another mutant stands for, as it changes how they all are printed), and programs that need it.
+# another mutant stands for, as it changes how they all are printed), and programs that need it, or
+# text tests (FOLDER/NAME below tests/lit).
 ROWS = ("near_apart", "softmax", "layernorm", "chosen")
 LAST = ("random-12", "random-11", "transactions", "cross_entropy", "lamb_clipped")
 COLUMNS = ("saturating", "amp_phase", "advantages", "reduce-f32-columns")
-RELEASED = ("streamed_runs", "random-9", "beside_apart", "added_apart")
+RELEASED = ("empty_rows", "narrow_products", "random-9", "beside_apart", "added_apart")
 COMPILER = [
     (
         "compiler/emit/row_fusion.c",
@@ -63,7 +66,7 @@ COMPILER = [
         "compiler/emit/kernel.c",
         'if (i > kernel->first && !state && e->target->gpu) text_puts(out, "ls_barrier();\\n");',
         "",
-        ("for_recurrent", "saturating", "amp_phase"),
+        ("emit/one-block-barriers.step",),
     ),
     (
         "compiler/emit/kernel.c",
@@ -75,7 +78,7 @@ COMPILER = [
         "compiler/emit/kernel.c",
         'if (i > begin) text_puts(out, "    ls_barrier();\\n");',
         "",
-        ("indexing", "for_unrolled"),
+        ("found", "parts_apart"),
     ),
     ("compiler/emit/kernel.c", 'text_puts(&text, "ls_barrier();\\n");', "", ("prologue_rows",)),
     (
@@ -112,7 +115,7 @@ COMPILER = [
         "compiler/emit/iterations.c",
         'text_puts(&text, "ls_barrier();\\n");',
         "",
-        ("for_when", "for_called", "random-8"),
+        ("emit/one-block-barriers.step",),
     ),
     (
         "compiler/emit/iterations.c",
@@ -132,13 +135,6 @@ COMPILER = [
     text_puts(out, "ls_barrier();\\n");""",
         """        set_strides(e, out, i);
     }""",
-        ("for_distributed", "for_recurrent"),
-    ),
-    (
-        "compiler/emit/promote.c",
-        """copy_state(e, out, i, false);
-    text_puts(out, "ls_barrier();\\n");""",
-        "copy_state(e, out, i, false);",
         ("for_distributed", "for_recurrent"),
     ),
     (
@@ -173,20 +169,13 @@ COMPILER = [
         "compiler/schedule/plain.c",
         "if (waits) plain_add(b, (NestNode){.kind = NEST_ARRIVE});",
         "",
-        LAST,
+        ("empty_rows", "transactions"),
     ),
     (
         "compiler/schedule/block_columns.c",
         "nest_add(nest, end, (NestNode){.kind = NEST_BARRIER, .scope = SCOPE_BLOCK});",
         "",
-        COLUMNS,
-    ),
-    (
-        "compiler/schedule/combine.c",
-        """*wait = (NestNode){.kind = NEST_ARRIVE, .next = node->next};
-        if (node->next->kind != NEST_ARRIVE) node->next = wait;""",
-        "(void)wait;",
-        LAST,
+        ("empty_rows", "narrow_products"),
     ),
     (
         "compiler/schedule/items.c",
@@ -202,14 +191,14 @@ COMPILER = [
         const char *problem = nest_deal(nest, (*at)->name, DEAL_LANES);
         if (problem) items_refuse(b, problem);
         while ((*at)->next != after) at = &(*at)->next;""",
-        ("list_reductions", "lists", "reduce-f32-whole"),
+        ("extrema", "list_reductions"),
     ),
     (
         "compiler/schedule/items.c",
         """*wait = (NestNode){.kind = NEST_BARRIER, .scope = SCOPE_WARP, .next = *body};
             *body = wait;""",
         "(void)wait;",
-        ("short_rows", "ragged", "reduce-f32-rows", "rows_in_place"),
+        ("emit/one-row.step", "for_unrolled"),
     ),
     (
         "compiler/loop/place_tree.c",
@@ -220,13 +209,13 @@ COMPILER = [
                 *combine = (NestNode){.kind = NEST_ARRIVE, .next = own};
                 combine = own;
             }""",
-        (*ROWS, "reduce-f32-rows"),
+        ("loop/place-tree.nest",),
     ),
     (
         "compiler/loop/place_tree.c",
         "*combine = grid ? (NestNode){.kind = NEST_ARRIVE, .next = own}",
         "*combine = grid ? (NestNode){.kind = NEST_BARRIER, .scope = SCOPE_BLOCK, .next = own}",
-        ("reduce-f32-whole", *LAST),
+        ("loop/place-tree.nest",),
     ),
     (
         "compiler/loop/order_accesses.c",
@@ -360,7 +349,8 @@ class Product:
 
     def make(self):
         try:
-            return run(["ninja", "-C", self.build, "simt_exec"]).returncode == 0
+            targets = ("simt_exec", "lockstep_command", "nest_tool")
+            return run(["ninja", "-C", self.build, *targets]).returncode == 0
         except subprocess.TimeoutExpired:
             return False
 
@@ -372,7 +362,11 @@ class Product:
         shutil.copyfile(os.path.join(SOURCE, mutant.path), os.path.join(self.source, mutant.path))
 
     def programs(self, mutant):
-        first = mutant.programs
+        texts = [name for name in mutant.programs if "/" in name]
+        first = [name for name in mutant.programs if "/" not in name]
+        lit = [sys.executable, find_lit(), "-q", "--filter"]
+        of_build = os.path.join(self.build, "tests", "lit")
+        yield from ([*lit, f":: {re.escape(name)}$", of_build] for name in texts)
         simt_exec = os.path.join(self.build, "tests", "simt", "simt_exec")
         listing = run([simt_exec, "--list-all"]).stdout.split()
         exec_runner = os.path.join(self.build, "tests", "exec", "exec_runner")
@@ -381,6 +375,13 @@ class Product:
         own = [f"{name}@{machine}" for machine in ("weak-cuda", "weak-wave64") for name in first]
         names = dict.fromkeys([*own, *(f"{name}@weak-cuda" for name in DEFAULT_PROGRAMS)])
         yield from ([simt_exec, "--only", name] for name in names if name in listing)
+
+
+def find_lit():
+    found = sorted(glob.glob("/usr/lib/llvm-*/build/utils/lit/lit.py"))
+    if not found:
+        sys.exit("weak_mutants.py: lit not found: apt-get install llvm-14-tools")
+    return found[0]
 
 
 def run(words, check=False):
@@ -460,7 +461,7 @@ def killer_in_product(mutant, product):
         if not product.make():
             return UNBUILT
         for words in product.programs(mutant):
-            own = [words[0].replace(product.build, product.build_of), *words[1:]]
+            own = [word.replace(product.build, product.build_of) for word in words]
             if fails(words) and not fails(own):  # it is the mutant that fails
                 return " ".join(words[1:])
     finally:
