@@ -216,6 +216,12 @@ LS_FN void ls_prefetch_rows(const void *from, i64 bytes) {
     for (i64 i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)from + i, 0, 2);
 }
 
+/* Fetches the line for writing. Of neighbouring elements that are off a line's boundary it is the
+ * line of the last one: that of the first is also the one before's. */
+LS_FN void ls_own_line(const void *to) {
+    __builtin_prefetch(to, 1);
+}
+
 /* Lowers a value that other workers lower as well. */
 #define LS_ADD_MIN(values, at, value) ls_lower(&(values)[at], value, workers)
 LS_FN void ls_lower(i64 *least, i64 value, u32 workers) {
