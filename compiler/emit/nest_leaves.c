@@ -360,7 +360,8 @@ static void print_owned(const Leaves *l) {
         while (l->captured[stored].kind != CAPTURED_STORE) stored++;
         const Captured *to = &l->captured[stored++];
         if (node->hint == HINT_OWNED)
-            text_printf(l->p->out, "ls_own_line(%s + %d);\n", element_of(l, to), WIDTH - 1);
+            text_printf(l->p->out, "ls_own_lines(%s, %u);\n", element_of(l, to),
+                        WIDTH * type_info[l->p->nest->symbols[node->array].type].size);
     }
 }
 
