@@ -216,6 +216,13 @@ LS_FN void ls_prefetch_rows(const void *from, i64 bytes) {
     for (i64 i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)from + i, 0, 2);
 }
 
+/* Fetches lines for writing, by the last byte that is in each. Where the memory begins off a line's
+ * boundary its first line is left out: that belongs to what lies before it as well. */
+LS_FN void ls_own_lines(const void *to, i64 bytes) {
+    for (i64 i = 0; i < bytes; i += 64)
+        __builtin_prefetch((const char *)to + (i + 64 < bytes ? i + 64 : bytes) - 1, 1);
+}
+
 /* Lowers a value that other workers lower as well. */
 #define LS_ADD_MIN(values, at, value) ls_lower(&(values)[at], value, workers)
 LS_FN void ls_lower(i64 *least, i64 value, u32 workers) {

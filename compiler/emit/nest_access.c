@@ -442,7 +442,7 @@ void print_close_non_temporal(NestPrinter *p, const NestNode *loop, const char *
     }
 }
 
-/* Of each of the columns' rows the block has a part of its own. */
+/* Of each of the columns' rows the block has a part of its own; their lines are fetched first. */
 void print_open_row_non_temporal(NestPrinter *p, const NestNode *loop) {
     static const char *const suffixes[] = {"block", "to", "row", NULL};
     const uint32_t columns = p->e->target->columns;
@@ -463,10 +463,13 @@ void print_open_row_non_temporal(NestPrinter *p, const NestNode *loop) {
             text_printf(p->out, "LS_UNROLLED\nfor (i64 %s = 0; %s < %lld; %s++) {\n", j, j,
                         (long long)count, j);
             without_kept(p, rows, node->at[0], true);
-            text_printf(p->out, "%s_row[%s] = non_temporal ? %u * %s : %s;\n}\n", name, j, columns,
-                        j, print_index(p, first_of(p, loop, node->at[0])));
+            const char *row = arena_printf(p->arena, "%s_row[%s]", name, j);
+            text_printf(p->out, "%s = non_temporal ? %u * %s : %s;\n", row, columns, j,
+                        print_index(p, first_of(p, loop, node->at[0])));
+            text_printf(p->out, "ls_own_lines(&%s_to[%s], %u * (i64)sizeof(%s));\n}\n", name, row,
+                        columns, type);
             print_add_packet(p, node, name);
-            p->stored[p->stored_count - 1].row = arena_printf(p->arena, "%s_row[%s]", name, j);
+            p->stored[p->stored_count - 1].row = row;
             p->non_temporal = true;
         }
     }

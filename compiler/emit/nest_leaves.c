@@ -351,6 +351,20 @@ static void print_prefetched(Leaves *l) {
     }
 }
 
+/* The lines that are stored to are requested ahead of the loads, so that those of several rows come
+ * at the same time: software prefetching for writing. */
+static void print_owned(const Leaves *l) {
+    size_t stored = 0;
+    for (const NestNode *node = l->vector->body; node; node = node->next) {
+        if (node->kind != NEST_STORE) continue;
+        while (l->captured[stored].kind != CAPTURED_STORE) stored++;
+        const Captured *to = &l->captured[stored++];
+        if (node->hint == HINT_OWNED)
+            text_printf(l->p->out, "ls_own_lines(%s, %u);\n", element_of(l, to),
+                        WIDTH * type_info[l->p->nest->symbols[node->array].type].size);
+    }
+}
+
 /* The loads of neighbours that are of the type. */
 static int count_loads(const Leaves *l, Type type) {
     const NestPrinter *p = l->p;
@@ -411,6 +425,7 @@ static const char *body_text(Leaves *l) {
     if (!count_loads(l, TYPE_BF16) && !count_loads(l, TYPE_F32))
         text_puts(p->out, "(void)which;\n");
     print_prefetched(l);
+    print_owned(l);
     for (const NestNode *node = l->vector->body; node; node = node->next) {
         const char *name = node->name ? p->nest->symbols[node->name].name : NULL;
         if (node->kind == NEST_LOAD && p->is_vector[node->name]) {

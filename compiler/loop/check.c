@@ -310,8 +310,8 @@ static void check_store(Checker *c, const NestNode *n) {
           "the value has the compute type of what it is stored to");
     needs(c, !array || (array->role != ARRAY_IN && array->role != ARRAY_TABLE),
           "what is stored to is no input and no table");
-    needs(c, n->hint == HINT_NONE || n->hint == HINT_NON_TEMPORAL,
-          "a store's hint is non_temporal");
+    needs(c, n->hint == HINT_NONE || n->hint >= HINT_NON_TEMPORAL,
+          "a store's hint is non_temporal or owned");
     c->known[n->array].varies |= varies;
     if (n->kind == NEST_ADD)
         needs(c, type == TYPE_I64 && (n->op == OP_SCATTER || n->op == OP_SCATTER_MIN),

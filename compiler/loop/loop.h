@@ -19,7 +19,7 @@
  *     when NAME ... else ...               a bool
  *     let NAME = V
  *     load NAME = ARRAY[{LIST}][I, ...] [limit I] [where NAME] [pad V] [hint l1|l2|once]
- *     store ARRAY[{LIST}][I, ...] = V [limit I] [where NAME] [hint non_temporal]
+ *     store ARRAY[{LIST}][I, ...] = V [limit I] [where NAME] [hint non_temporal|owned]
  *     add ARRAY[{LIST}][I, ...] = V [limit I] [where NAME]      an integer added, in any order
  *     alloc register|worker|shared|global NAME: T[I, ...]
  *     tree NAME: OP T I [dims I, ...]      a reduction of I leaves in the fixed order (the
@@ -175,6 +175,7 @@ typedef enum NestHint {
     HINT_L2,
     HINT_ONCE,
     HINT_NON_TEMPORAL,
+    HINT_OWNED, /* of a store: its line is fetched for writing before the value is there */
     HINT_COUNT
 } NestHint;
 

@@ -23,7 +23,8 @@ const char *const nest_hint_names[HINT_COUNT] = {[HINT_NONE] = "",
                                                  [HINT_L1] = "l1",
                                                  [HINT_L2] = "l2",
                                                  [HINT_ONCE] = "once",
-                                                 [HINT_NON_TEMPORAL] = "non_temporal"};
+                                                 [HINT_NON_TEMPORAL] = "non_temporal",
+                                                 [HINT_OWNED] = "owned"};
 const char *const nest_role_names[5] = {[ARRAY_IN] = "in",
                                         [ARRAY_OUT] = "out",
                                         [ARRAY_INOUT] = "inout",

@@ -260,7 +260,7 @@ static bool read_options(NestReader *r, NestNode *n, unsigned allowed) {
             const bool near = allowed & NEAR;
             if (!nest_read_choice(r, nest_hint_names, near ? HINT_L1 : HINT_NON_TEMPORAL,
                                   near ? HINT_NON_TEMPORAL : HINT_COUNT,
-                                  near ? "l1, l2 or once" : "non_temporal", &hint))
+                                  near ? "l1, l2 or once" : "non_temporal or owned", &hint))
                 return false;
             n->hint = (NestHint)hint;
         } else {

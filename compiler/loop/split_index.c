@@ -339,8 +339,9 @@ static void move_prefetches(NestNode **head, NestNode *loop, const NestNode *lat
 /* ---- trees that end where the late part begins ----
  *
  * Where all that is left pushes one value to a tree, and combining with that value changes nothing,
- * these leaves are left out. A sum's 0.0 is known to be one only when it is there, and makes 0.0 of
- * -0.0, so it is added in the end. */
+ * these leaves are left out. Of an early part they are where it is all of the loop, but one. A
+ * sum's 0.0 is known to be one only when it is there, and makes 0.0 of -0.0, so it is added in the
+ * end. */
 
 typedef struct Trimmed {
     NestNode *push[TREES], *combine[TREES];
@@ -374,10 +375,10 @@ static ValueId constant_of(const Nest *nest, const NestNode *body, ValueId id) {
 
 /* The trees stand in the list itself and move to right ahead of the loop, so no other loop may push
  * to them before. */
-static bool find_trimmed(Splitting *s, NestNode **head, NestNode *late, Trimmed *t) {
+static bool find_trimmed(Splitting *s, NestNode **head, NestNode *part, Trimmed *t) {
     const Nest *nest = s->nest;
     const SymbolId loop = s->loop->name;
-    for (NestNode *node = late; node; node = node->next) {
+    for (NestNode *node = part; node; node = node->next) {
         if (node->kind == NEST_LET && !nest_value_uses(nest, node->value, loop)) continue;
         NestNode **place = node->kind == NEST_PUSH ? nest_find(head, node->array) : NULL;
         if (!place || (*place)->kind != NEST_TREE || (*place)->at_count || node->where ||
@@ -386,7 +387,7 @@ static bool find_trimmed(Splitting *s, NestNode **head, NestNode *late, Trimmed 
         NestNode *own = *head;
         while (own && own != *place) own = own->next;
         const Index end = index_replace(nest->arena, node->at[0], loop, s->loop->extent);
-        node->value = constant_of(nest, late, node->value);
+        node->value = constant_of(nest, part, node->value);
         t->combine[t->count] = nest_find_combine(*head, node->array);
         if (!own || nest_pushes_ahead(own->next, s->loop, own->name) ||
             !index_equal(end, own->extent) || !t->combine[t->count] ||
@@ -417,12 +418,12 @@ static void add_zero(Nest *nest, const NestNode *tree, NestNode *combine, ValueI
     combine->next = let;
 }
 
-/* Ends the trees at the cut, or where a sum's value is not 0 at the loop's extent; gives which. */
-static Index trim(Splitting *s, NestNode **head, Trimmed *t, Index cut, NestNode ***end) {
+/* Whether the values of sums that are no constants are all 0; 0: there are none. */
+static ValueId asked_of_sums(const Splitting *s, NestNode **head, const Trimmed *t,
+                             NestNode ***end) {
     Nest *nest = s->nest;
     Function *f = nest->values;
     ValueId all = 0;
-    Index stop = cut;
     for (size_t i = 0; i < t->count; i++) {
         const NestNode *tree = *nest_find(head, t->push[i]->array);
         if (!is_float_sum(tree) || f->values[t->push[i]->value].op == OP_CONST) continue;
@@ -430,22 +431,63 @@ static Index trim(Splitting *s, NestNode **head, Trimmed *t, Index cut, NestNode
         const ValueId is = ir_op(f, OP_EQ, t->push[i]->value, zero, 0);
         all = all ? ir_op(f, OP_AND, all, is, 0) : is;
     }
+    return all ? nest_name(nest, make_let(nest, end, "nothing", TYPE_BOOL, all)) : 0;
+}
+
+/* Moves the tree behind what its extent, of so many iterations, is found by. */
+static NestNode *move_tree(const Splitting *s, NestNode **head, const NestNode *push, Index stop,
+                           NestNode ***end) {
+    NestNode **place = nest_find(head, push->array), *tree = *place;
+    *place = tree->next;
+    tree->extent = index_replace(s->nest->arena, push->at[0], s->loop->name, stop);
+    nest_add(s->nest, end, *tree);
+    return tree;
+}
+
+/* Ends the trees at the cut, or where a sum's value is not 0 at the loop's extent; gives which. */
+static Index trim(Splitting *s, NestNode **head, Trimmed *t, Index cut, NestNode ***end) {
+    Nest *nest = s->nest;
+    Function *f = nest->values;
+    Index stop = cut;
+    const ValueId all = asked_of_sums(s, head, t, end);
     const ValueId whole = nest_index_value(nest, s->loop->extent);
     ValueId leaves_out = ir_op(f, OP_LT, nest_index_value(nest, cut), whole, 0);
     if (all) {
-        all = nest_name(nest, make_let(nest, end, "nothing", TYPE_BOOL, all));
         leaves_out = ir_op(f, OP_AND, all, leaves_out, 0);
         stop = make_let_index(nest, end, "stop",
                               ir_op(f, OP_SELECT, all, nest_index_value(nest, cut), whole));
     }
     for (size_t i = 0; i < t->count; i++) {
-        NestNode **place = nest_find(head, t->push[i]->array), *tree = *place;
-        *place = tree->next;
-        tree->extent = index_replace(nest->arena, t->push[i]->at[0], s->loop->name, stop);
-        nest_add(nest, end, *tree);
+        const NestNode *tree = move_tree(s, head, t->push[i], stop, end);
         if (is_float_sum(tree)) add_zero(nest, tree, t->combine[i], t->push[i]->value, leaves_out);
     }
     return stop;
+}
+
+/* Whether the early part pushes the first leaves of its trees, which are theirs alone. */
+static bool begins(const Splitting *s, const Trimmed *t) {
+    for (size_t i = 0; i < t->count; i++) {
+        int64_t first;
+        const Index at =
+            index_replace(s->nest->arena, t->push[i]->at[0], s->loop->name, (Index){NULL, 0});
+        if (!index_is_number(at, &first) || first != 0) return false;
+    }
+    return true;
+}
+
+/* Where the early part is all of the loop one leaf stands for all: combined with itself such a
+ * value is itself. Gives how many iterations the early part has. */
+static Index shorten(Splitting *s, NestNode **head, const Trimmed *t, Index cut, NestNode ***end) {
+    Nest *nest = s->nest;
+    Function *f = nest->values;
+    const Index extent = s->loop->extent;
+    const ValueId all = asked_of_sums(s, head, t, end), whole = nest_index_value(nest, extent);
+    ValueId none = ir_op(f, OP_GE, nest_index_value(nest, cut), whole, 0);
+    if (all) none = ir_op(f, OP_AND, all, none, 0);
+    const ValueId one = make_value(nest, OP_MIN, extent, make_number(nest, 1));
+    const Index stop = make_let_index(nest, end, "stop", ir_op(f, OP_SELECT, none, one, whole));
+    for (size_t i = 0; i < t->count; i++) move_tree(s, head, t->push[i], stop, end);
+    return make_let_index(nest, end, "ahead", make_value(nest, OP_MIN, cut, stop));
 }
 
 /* ---- the parts in the loop's place ---- */
@@ -478,6 +520,8 @@ static NestNode **put_parts(Splitting *s, NestNode **head, const Question *q, Ne
     Trimmed t = {.count = 0};
     const bool both = bodies[0] && bodies[1];
     const bool trims = bodies[1] && !both && find_trimmed(s, head, bodies[1], &t);
+    const bool shortens =
+        bodies[0] && !both && find_trimmed(s, head, bodies[0], &t) && begins(s, &t);
     NestNode **place = nest_find(head, s->loop->name), *loop = *place, *after = loop->next;
     NestNode *first = NULL, **end = &first;
     const Index cut =
@@ -485,11 +529,15 @@ static NestNode **put_parts(Splitting *s, NestNode **head, const Question *q, Ne
     const SymbolId own = make_loop_name(nest, nest->symbols[loop->name].name);
     const Index at = make_add(nest, cut, make_symbol(nest, own));
     NestNode *late = bodies[1] ? bodies[1] : loop->body; /* bodies[0] has names of its own */
-    Index stop = loop->extent;
+    Index stop = loop->extent, early = cut;
     if (bodies[1]) move_prefetches(head, loop, late, cut, &end);
     if (trims) {
         late = take_lets(late, &end);
         stop = trim(s, head, &t, cut, &end);
+    }
+    if (shortens) {
+        bodies[0] = take_lets(bodies[0], &end);
+        early = shorten(s, head, &t, cut, &end);
     }
     late = nest_put_index(nest, late, loop->name, at);
     late = part(nest, loop, own, make_less(nest, stop, cut), late);
@@ -499,7 +547,7 @@ static NestNode **put_parts(Splitting *s, NestNode **head, const Question *q, Ne
     if (bodies[0]) loop->body = bodies[0];
     for (size_t i = 0; i < s->asked_count && !bodies[1]; i++)
         s->asked[i] = nest_value_replace(nest, s->asked[i], loop->name, at);
-    loop->extent = cut;
+    loop->extent = early;
     *end = loop;
     if (bodies[1] && !trims) hoist(nest, &loop->next);
     if (bodies[0]) hoist(nest, end);

@@ -38,6 +38,13 @@ static bool has_rows(const ColumnTile *b, const ColumnPass *p) {
     return true;
 }
 
+/* Of an array that is not read at the same place no line is in cache: rows lie so far from each
+ * other that the processor finds no stream, and stores would wait for one line after the other. */
+static void own_lines(NestNode *nodes) {
+    for (NestNode *node = nodes; node; node = node->next)
+        if (node->kind == NEST_STORE && !nest_reads(nodes, node->array)) node->hint = HINT_OWNED;
+}
+
 /* The loop over the columns of a row of the tile. */
 static NestNode *columns_of(ColumnTile *b, ColumnPass *p, const SymbolId *trees, SymbolId r,
                             Index width) {
@@ -45,6 +52,7 @@ static NestNode *columns_of(ColumnTile *b, ColumnPass *p, const SymbolId *trees,
     const SymbolId c = make_loop_name(nest, "c");
     const Index column = make_symbol(nest, c), row = make_symbol(nest, r);
     NestNode *nodes = nest_copy(b->arena, p->column_nodes);
+    own_lines(nodes);
     column_retarget(p, nodes, trees, &column, row);
     nodes = column_at(b, p->ahead, nodes, column);
     nodes = nest_put_index(nest, nodes, b->traversal->name, make_add(nest, b->first, row));
