@@ -81,6 +81,8 @@ def instruction(chip, number, guard, name, operands, upper):
         it.whole = "STRONG" not in name
     elif op in ("ATOMG", "ATOM", "RED", "REDG"):
         it.kind, it.latency = "atomic", "arrival" if result != 7 else "short"
+    elif op == "CCTL" and ".PF2" in name:
+        it.kind, it.address = "prefetch", memory(operands)
     elif op == "MEMBAR":
         it.kind = "fence"
     elif op == "BAR":
