@@ -74,6 +74,10 @@ class Nvidia(unittest.TestCase):
         code = sass("CALL.REL.NOINC `($f)", "EXIT", "$f:", "MOV R7, R8", "RET.REL.NODEC R2 `(copy)", "MOV R9, R8").code
         self.assertEqual((code[0].writes, code[0].target, code[0].falls), (("R7",), None, True))
 
+    def test_a_call_that_leaves_a_loop(self):
+        code = sass(".L_x_1:", "@P0 CALL.REL.NOINC `(.L_x_2)", "BRA `(.L_x_1)", ".L_x_2:", "EXIT").code
+        self.assertEqual([(it.target, it.falls) for it in code], [(2, True), (0, False), (None, False)])
+
     def test_constants(self):
         code = sass("LDCU.128 UR8, c[0x0][0x220]", "LEA R2, P0, R5, c[0x0][0x218], 0x2").code
         self.assertEqual(code[0].constants, {"UR8": 0x10, "UR9": 0x14, "UR10": 0x18, "UR11": 0x1c})
