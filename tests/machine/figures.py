@@ -161,8 +161,8 @@ class Bulk:
                 return -BRIEF if odd else 0
             if not wide or (it.size >= 8 and it.whole):
                 return it.size
-            if source.panels:  # a loop of a panel may go by elements beside one that goes by vectors
-                return (1 - SPLIT) * it.size
+            if source.panels:  # a loop of a panel may go by elements, beside one that goes by vectors
+                return it.size / 2
             return (1 + SPLIT) * it.size if odd else 0
 
         self.largest = max([array.elements for array in source.arrays.values()] + [1])

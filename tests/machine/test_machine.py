@@ -135,14 +135,16 @@ LS_KERNEL LS_THREADS(256) copy(const panel_arguments arguments) {
 
 
 class Panels(unittest.TestCase):
-    def kernel(self, *ahead):
-        """A row's tile twice, its tree between; then columns: two rows, or fours of them in a loop."""
+    def kernel(self, *ahead, elements=()):
+        """A row's tile twice, at first by elements or by vectors, its tree between; then columns: two rows, or fours of
+        them in a loop."""
         tile = [(LOAD.format(8 + 4 * i, 512 * i), {"sets": 0}) for i in range(8)]
         rows = [(LOAD.format(8, 0), {"sets": 0}), (LOAD.format(12, 200), {"sets": 0}), (STORE.format(8, 0), {"waits": [0]}),
                 STORE.format(12, 200)]
         return sass("LDC.64 R2, c[0x0][0x220]", "LDC.64 R6, c[0x0][0x228]", "LDC.64 R40, c[0x0][0x230]",
                     "IMAD.WIDE R2, R0, 0x10, R2", ".L_x_1:", "MOV R9, RZ", *ahead,
-                    ".L_x_2:", *tile, ("FADD R8, R8, R8", {"waits": [0]}), "BAR.SYNC 0x0", *tile,
+                    ".L_x_2:", *(["@P5 BRA `(.L_x_9)", *elements, "BRA `(.L_x_10)", ".L_x_9:"] if elements else []),
+                    *tile, ".L_x_10:", ("FADD R8, R8, R8", {"waits": [0]}), "BAR.SYNC 0x0", *tile,
                     ("FADD R8, R8, R8", {"waits": [0]}), "BAR.SYNC 0x0", "@P1 BRA `(.L_x_2)",
                     ".L_x_3:", "@P2 BRA `(.L_x_4)", *rows, "BRA `(.L_x_6)",
                     ".L_x_4:", *rows, "@P3 BRA `(.L_x_4)",
@@ -162,6 +164,11 @@ class Panels(unittest.TestCase):
         row = of_sass(self.kernel(), {"b": 8192, "c": 2048, "row": 2048}, PANEL_TEXT)
         self.assertEqual(row["passes"], 3)
         self.assertEqual(row["per_byte"], (1 + 21 + 2 * (1 + 2 * 5 + 2) + 1) / (32 * 8))
+
+    def test_vectors_not_elements(self):
+        # The text for rows off a boundary loads four elements of the weights more.
+        row = of_sass(self.kernel(elements=["LDG.E R8, desc[UR4][R2.64]"] * 36), {"b": 8192, "c": 4096, "row": 4096}, PANEL_TEXT)
+        self.assertEqual((row["access"], row["per_byte"]), (16, (1 + 22 + 4 * 8 + 1) / (32 * 8)))
 
     def test_the_next_part_is_prefetched(self):
         # Two rows of 16 KB, a line by each of 256 threads at a time: nothing is loaded from memory itself.
