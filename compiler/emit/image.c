@@ -184,7 +184,7 @@ static const char *module_text(Emitter *e, const char *phases, const char *kerne
     if (e->promotes) text_puts(&text, "#define LS_PROMOTED 1\n\n");
     if (e->target->converts_from)
         text_printf(&text, "#define LS_CONVERTS_FROM %u\n\n", e->target->converts_from);
-    if (e->target->extrema_from && e->in_turns)
+    if (e->target->extrema_from)
         text_printf(&text, "#define LS_EXTREMA_FROM %u\n\n", e->target->extrema_from);
     text_puts(&text, embedded_text(e->target->prelude));
     text_puts(&text, "\n");
@@ -412,7 +412,6 @@ bool emit_variant(Emitter *e, const ls_image_variant *first, ls_image_variant *v
     e->touched = arena_alloc(e->arena, (phase_count * e->plan->array_count + 1) * sizeof(bool));
     e->fields = NULL;
     e->eights = false;
-    e->in_turns = rows && !rows->rows && rows->tiles > rows->warps;
     e->called = text_open(e->arena);
     e->field_count = e->field_capacity = 0;
     e->label = e->shared ? arena_printf(e->arena, "%s_%td", step, variant - first) : step;

@@ -370,8 +370,8 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
         text_printf(p->out, "%s\n", emit_independent(p->e));
     } else if (run) {
         if (!carries(p, loop->body, false)) text_puts(p->out, emit_interleaved(p->e, loop->body));
-    } else if (constant && loop->loop == LOOP_SERIAL && p->nest->lanes > 1) {
-        const uint32_t by = p->e->target->rows_at_once;
+    } else if (loop->loop == LOOP_SERIAL && p->nest->lanes > 1 && (constant || *p->plain->panel)) {
+        const uint32_t by = constant ? p->e->target->rows_at_once : 1; /* of few turns: rolled */
         text_puts(p->out, by ? arena_printf(p->arena, "LS_UNROLL_BY(%u)\n", by) : "LS_ROWS\n");
     } else if (loop->loop == LOOP_UNROLLED) {
         text_puts(p->out, p->nest->lanes > 1 ? "LS_UNROLL\n" : "LS_UNROLLED\n");

@@ -1,8 +1,8 @@
 /* nest_whole.c: rows of whole vectors in a text of their own: loop versioning.
  *
  * Where rows are a multiple of the vector, all vectors with a limit are ahead of it or beyond it: a
- * test for each does, and none is accessed by elements. The text of a row then stands twice, under
- * the test that this is so, and as it is for all other rows. */
+ * test for each does, and none is accessed by elements. The text of a row, or of a part of a row
+ * panel, then stands twice, under the test that this is so, and as it is for all other rows. */
 #include <string.h>
 
 #include "base/base.h"
@@ -70,7 +70,8 @@ bool print_is_kept(const Nest *nest, const PlainNest *plain) {
 }
 
 bool print_open_whole(NestPrinter *p, const NestNode *body) {
-    Whole w = {.p = p, .known = print_is_kept(p->nest, p->plain)};
+    const bool panel = p->nest->lanes > 1 && p->plain->panel[0];
+    Whole w = {.p = p, .known = panel || print_is_kept(p->nest, p->plain)};
     Text test = text_open(p->arena);
     if (w.known) look_at(&w, body);
     if (!w.known || !w.any || !w.count) return false;

@@ -110,7 +110,8 @@ static void narrow_in(Narrowing *n, NestNode *body) {
 
 void nest_narrow(Nest *nest, NestNode *body) {
     for (NestNode *node = body; node; node = node->next) {
-        if (node->kind != NEST_LOOP || node->loop != LOOP_LANE) {
+        const bool lanes = node->kind == NEST_LOOP && node->loop == LOOP_LANE;
+        if (!lanes || (node->body && node->body->loop == LOOP_LANE)) { /* the innermost */
             nest_narrow(nest, node->body);
             nest_narrow(nest, node->other);
             continue;

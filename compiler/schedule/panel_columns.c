@@ -406,12 +406,11 @@ static void find_sizes(PanelBuilder *s) {
     const int64_t leaves = (int64_t)EIGHT * b->items->numbers->panel_lanes;
     s->rows = derived(s, "part_rows",
                       ir_op(f, OP_MIN, nest_index_value(nest, s->given[PANEL_SPAN]), lanes, 0));
-    const Index parts = derived(s, "parts",
-                                ir_op(f, OP_FLOORDIV, make_constant(nest, leaves),
-                                      nest_index_value(nest, s->given[PANEL_SPAN]), 0));
     s->level = make_number(nest, 0);
     s->carry = derived(s, "carry", carry_of(s));
-    s->left = make_less(nest, make_less(nest, parts, s->given[PANEL_PART]), make_number(nest, 1));
+    const Index behind = make_add(nest, s->given[PANEL_PART], make_number(nest, 1));
+    s->left = make_less(nest, make_number(nest, leaves),
+                        make_times(nest, behind, s->given[PANEL_SPAN])); /* leaves */
 }
 
 static void take_given(PanelBuilder *s, PlainNest *plain) {

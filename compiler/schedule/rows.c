@@ -464,6 +464,7 @@ static void build(RowBuilder *b, const Plan *plan, const Kernel *kernel) {
         finish_tails(b, rows->body);
         alternate_turns(b, rows->body, &turns);
     }
+    if (is_kept(b)) nest_narrow(b->nest, rows->body);
     if (!b->numbers->rows) nest_merge_barriers(b->nest);
     if (!b->numbers->rows)
         nest_guard_reuse(b->nest);

@@ -8,12 +8,13 @@ issuing one instruction after the other and waiting where the code says so.
 
 An array counts as large from a sixteenth of the largest one on; what else is loaded comes from the second cache, and so
 does what another loop over the same item has loaded before. The trips of a loop within an item follow from the elements
-that it moves: a tile of 1024, of as many for each lane down columns, or a row."""
+that it moves: a tile of 1024, of as many for each lane down columns, or a row; those of row panels are panels.py's."""
 import dataclasses
 import re
 
 import chips
 from flow import Loop, best_path, walk
+from panels import Trips, panel_of
 
 SIZES = {"f64": 8, "f32": 4, "i64": 8, "i32": 4, "u64": 8, "u32": 4, "i16": 2, "u16": 2, "i8": 1, "u8": 1, "bool8": 1,
          "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1}
@@ -40,6 +41,7 @@ class Source:
     columns: bool = False  # an item is a tile of 1024 rows of a column for each lane
     ranged: bool = False  # a warp takes a range of items and arrives at a counter behind it
     kernels: dict = dataclasses.field(default_factory=dict)  # row and columns of each kernel
+    panels: dict = dataclasses.field(default_factory=dict)   # of kernels of row panels
 
 
 def elements_of(shape, sizes):
@@ -71,7 +73,8 @@ def read_source(text, sizes, temporaries=None):
     threads = {name: int(count) for count, name in
                re.findall(r"^LS_KERNEL LS_THREADS(?:_ALONE)?\((\d+)\) (\w+)\(", text, re.M)}
     row = re.search(ROW, text)
-    return Source(arrays, threads, row[1] if row else "", ranged=RANGED in text, kernels=kernels_of(text))
+    return Source(arrays, threads, row[1] if row else "", ranged=RANGED in text, kernels=kernels_of(text),
+                  panels=panels_of(text, sizes))
 
 
 RANGED = "ls_range_begin("
@@ -95,10 +98,17 @@ def kernels_of(text):
     return found
 
 
+def panels_of(text, sizes):
+    found = {name: panel_of(body, sizes) for name, body in
+             re.findall(r"^LS_KERNEL LS_THREADS(?:_ALONE)?\(\d+\) (\w+)\((.*?)^\}", text, re.S | re.M)}
+    return {name: panel for name, panel in found.items() if panel}
+
+
 def of_kernel(source, name):
     """What is known of one of the source's kernels."""
     row, columns, ranged = source.kernels.get(name, (source.row, False, source.ranged))
-    return Source(source.arrays, {name: source.threads[name]}, row, columns, ranged)
+    panels = {name: source.panels[name]} if name in source.panels else {}
+    return Source(source.arrays, {name: source.threads[name]}, row, columns, ranged, panels=panels)
 
 
 def accesses(code, path, arrays):
@@ -107,7 +117,7 @@ def accesses(code, path, arrays):
     holds, found = {}, {}
     for at in walk(path):
         it = code[at]
-        if it.kind in ("load", "store"):
+        if it.kind in ("load", "store", "prefetch"):
             into = {arrays[offset] for register in it.address for offset in holds.get(register, ())}
             found[at] = into.pop() if len(into) == 1 else None
         carried = set()
@@ -145,15 +155,28 @@ class Bulk:
                 return -ONCE
             if it.kind == "atomic" and self.columns and self.columns > TILE and not source.row:
                 return 1
+            if it.kind == "prefetch":
+                return 1
             if it.kind not in ("load", "store"):
                 return -BRIEF if odd else 0
             if not wide or (it.size >= 8 and it.whole):
                 return it.size
+            if source.panels:  # a loop of a panel may go by elements, beside one that goes by vectors
+                return it.size / 2
             return (1 + SPLIT) * it.size if odd else 0
 
-        self.path = best_path(self.code, value)
-        self.arrays = accesses(self.code, self.path, source.arrays)
         self.largest = max([array.elements for array in source.arrays.values()] + [1])
+        self.panel, left_out = None, set()
+        while True:
+            self.path = best_path(self.code, lambda it: -ONCE if it.line in left_out else value(it))
+            self.arrays = accesses(self.code, self.path, source.arrays)
+            if not source.panels:
+                break
+            self.panel = Trips(self, *source.panels.values())
+            excess = {self.code[at].line for at in self.panel.excess(self.path)}
+            if not excess - left_out:
+                break
+            left_out |= excess
 
     def is_large(self, at):
         array = self.arrays.get(at)
@@ -185,7 +208,7 @@ class Bulk:
 
     def set_trips(self, path, outermost=True):
         """Sets how often each loop within the item's turns, inner ones first."""
-        for step in path:
+        for step in path if not self.panel else []:
             if isinstance(step, Loop):
                 self.set_trips(step.path, False)
                 each = max([count for stage in self.stages(step.path) for count, _ in stage.values()] or [0]) * 32
@@ -245,10 +268,11 @@ class Clock:
                 continue
             it = bulk.code[step]
             self.wait(it.waits)
-            large = it.kind == "load" and bulk.is_large(step) and bulk.name(step) not in near
+            again = bulk.name(step) in near or bulk.panel is not None and step in bulk.panel.again
+            large = it.kind == "load" and bulk.is_large(step) and not again
             for i, queue in enumerate(it.queues):
                 size = it.size if large and i == 0 else 0
-                first = self.done(step, bulk.name(step) in near) if i == 0 else \
+                first = self.done(step, again) if i == 0 else \
                     self.now + chips.SHORT / bulk.chip.clock / 1e3
                 self.queues.setdefault(queue, []).append((first, size))
                 self.in_flight += size
@@ -268,9 +292,13 @@ def count_kind(bulk, path, *kinds):
 def steady(bulk, path, latency):
     """The time of one turn of an item's loop among others, and the most bytes a thread has in flight."""
     clock = Clock(bulk, latency)
+    ahead = frozenset(bulk.panel.prefetched if bulk.panel else ())
     for _ in range(3):
         before = clock.now
-        clock.run(path, frozenset())
+        clock.run(path, ahead)
+    if ahead:  # which is on its way for the time of an item
+        size = sum(array.element for array in bulk.source.arrays.values() if array.name in ahead)
+        return max(clock.now - before, latency), clock.most + size * bulk.panel.elements_of_thread()
     return clock.now - before, clock.most
 
 
@@ -313,6 +341,13 @@ def items(bulk):
             continue
         elements = max(count for count, _ in most.values())
         passes = {}
+        if bulk.panel:
+            elements = bulk.panel.elements_of_thread()
+            bulk.panel.passes = {}
+            bulk.panel.set(top.path)
+            sizes = {key: size / number for key, (number, size) in most.items()}
+            found.append(Item(top.path, elements * sum(sizes.values()), bulk.panel.passes, elements))
+            continue
         for stage in stages:
             for (kind, name), (number, _) in stage.items():
                 if kind == "load":

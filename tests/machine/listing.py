@@ -1,7 +1,7 @@
 """listing.py: a kernel's machine code as a list of instructions that says, for either vendor, what figures.py asks.
 
-An Instruction moves `size` bytes of device memory where `kind` is load or store, through the registers of `address`. It
-costs its warp `cycles` to issue. `queues` are the counters that it raises and that fall when it is done: a scoreboard of
+An Instruction moves `size` bytes of device memory where `kind` is load or store, through the registers of `address`, and
+a prefetch a line of it. It costs its warp `cycles` to issue. `queues` are the counters that it raises and that fall when it is done: a scoreboard of
 an NVIDIA multiprocessor, vmcnt, lgkmcnt or vscnt of an AMD one; `waits` are pairs of a counter and how many of its newest
 entries may still be under way. `latency` is the class of what it waits for: memory, arrival, short or none.
 

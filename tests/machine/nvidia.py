@@ -81,6 +81,8 @@ def instruction(chip, number, guard, name, operands, upper):
         it.whole = "STRONG" not in name
     elif op in ("ATOMG", "ATOM", "RED", "REDG"):
         it.kind, it.latency = "atomic", "arrival" if result != 7 else "short"
+    elif op == "CCTL" and ".PF2" in name:
+        it.kind, it.address = "prefetch", memory(operands)
     elif op == "MEMBAR":
         it.kind = "fence"
     elif op == "BAR":
@@ -88,12 +90,17 @@ def instruction(chip, number, guard, name, operands, upper):
     elif op in ("BRA", "BRX", "JMP", "CALL"):
         label = re.search(r"`\(([^)]+)\)", operands)
         it.target = label[1] if label else None
-        if op == "CALL":
+        if calls(it):
             return it
         it.falls = bool(guard) or bool(re.match(r"!?U?P\d|\S*UR\d+,", operands)) or ".DIV" in name
     elif op in ("EXIT", "RET"):
         it.falls = bool(guard)
     return it
+
+
+def calls(it):
+    """A function; ptxas also leaves a loop by a call to what stands behind it, which does not return."""
+    return it.name.startswith("CALL") and not (it.target or "").startswith(".L_x")
 
 
 def called(code, at):
@@ -127,7 +134,7 @@ def kernels_of(chip, text):
             wanted = None
     for name, code in found.items():
         for it in code:
-            if it.name.startswith("CALL"):
+            if calls(it):
                 it.writes, it.target = called(code, labels[name].get(it.target)), None
             elif it.target is not None:
                 it.target = labels[name].get(it.target)

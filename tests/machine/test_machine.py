@@ -74,6 +74,10 @@ class Nvidia(unittest.TestCase):
         code = sass("CALL.REL.NOINC `($f)", "EXIT", "$f:", "MOV R7, R8", "RET.REL.NODEC R2 `(copy)", "MOV R9, R8").code
         self.assertEqual((code[0].writes, code[0].target, code[0].falls), (("R7",), None, True))
 
+    def test_a_call_that_leaves_a_loop(self):
+        code = sass(".L_x_1:", "@P0 CALL.REL.NOINC `(.L_x_2)", "BRA `(.L_x_1)", ".L_x_2:", "EXIT").code
+        self.assertEqual([(it.target, it.falls) for it in code], [(2, True), (0, False), (None, False)])
+
     def test_constants(self):
         code = sass("LDCU.128 UR8, c[0x0][0x220]", "LEA R2, P0, R5, c[0x0][0x218], 0x2").code
         self.assertEqual(code[0].constants, {"UR8": 0x10, "UR9": 0x14, "UR10": 0x18, "UR11": 0x1c})
@@ -112,6 +116,66 @@ class InFlight(unittest.TestCase):
         row = of_sass(sass(*PROLOGUE, ".L_x_1:", (LOAD.format(8, 0), {"sets": 0}), ("FADD R8, R8, R8", {"waits": [0]}),
                            STORE.format(8, 0), *TURN), {"n": 1 << 20, "c": 256}, text)
         self.assertEqual((row["flight"], row["passes"]), (0, 0))
+
+
+PANEL_TEXT = """struct panel_arguments {
+    i64 size_b;
+    i64 size_c;
+    const f32 *x; /* in f32[b, c] */
+    f32 *y; /* out f32[b, c] */
+    f32 *phase_2_levels_0;
+};
+LS_KERNEL LS_THREADS(256) copy(const panel_arguments arguments) {
+    const i64 span = size_c <= 1024 ? 8 : size_c <= 2048 ? 4 : 2;
+    const i64 team = ls_team(ls_tiles(size_c)), teams = ls_warps() / team;
+    LS_RUN_TEAMS(rows_1)
+    LS_RUN_PANEL(phase_2_panel)
+}
+"""
+
+
+class Panels(unittest.TestCase):
+    def kernel(self, *ahead, elements=()):
+        """A row's tile twice, at first by elements or by vectors, its tree between; then columns: two rows, or fours of
+        them in a loop."""
+        tile = [(LOAD.format(8 + 4 * i, 512 * i), {"sets": 0}) for i in range(8)]
+        rows = [(LOAD.format(8, 0), {"sets": 0}), (LOAD.format(12, 200), {"sets": 0}), (STORE.format(8, 0), {"waits": [0]}),
+                STORE.format(12, 200)]
+        return sass("LDC.64 R2, c[0x0][0x220]", "LDC.64 R6, c[0x0][0x228]", "LDC.64 R40, c[0x0][0x230]",
+                    "IMAD.WIDE R2, R0, 0x10, R2", ".L_x_1:", "MOV R9, RZ", *ahead,
+                    ".L_x_2:", *(["@P5 BRA `(.L_x_9)", *elements, "BRA `(.L_x_10)", ".L_x_9:"] if elements else []),
+                    *tile, ".L_x_10:", ("FADD R8, R8, R8", {"waits": [0]}), "BAR.SYNC 0x0", *tile,
+                    ("FADD R8, R8, R8", {"waits": [0]}), "BAR.SYNC 0x0", "@P1 BRA `(.L_x_2)",
+                    ".L_x_3:", "@P2 BRA `(.L_x_4)", *rows, "BRA `(.L_x_6)",
+                    ".L_x_4:", *rows, "@P3 BRA `(.L_x_4)",
+                    ".L_x_6:", "STG.E.128 desc[UR4][R40.64], R8", "@P1 BRA `(.L_x_3)", *TURN)
+
+    def test_rows_and_columns(self):
+        # Of 4096 columns a part is two rows, a team of four warps on each, whose lanes have 32 elements: read twice along
+        # the row and once down columns, of which a warp has four pieces of seven instructions for the way of two rows.
+        row = of_sass(self.kernel(), {"b": 8192, "c": 4096, "row": 4096}, PANEL_TEXT)
+        self.assertEqual((row["passes"], row["barriers"], row["access"]), (3, 2, 16))
+        self.assertEqual(row["per_byte"], (1 + 21 + 4 * 8 + 1) / (32 * 8))
+        # The tile's second loads are in the second cache: eight of each of 32 warps are in flight.
+        self.assertEqual(row["flight"], 8 * 16 * 32 * 32 / 1024)
+
+    def test_more_rows_to_a_part(self):
+        # Of 2048 columns a part is four rows, a team of two warps on each. A warp has two pieces, two turns of two rows each.
+        row = of_sass(self.kernel(), {"b": 8192, "c": 2048, "row": 2048}, PANEL_TEXT)
+        self.assertEqual(row["passes"], 3)
+        self.assertEqual(row["per_byte"], (1 + 21 + 2 * (1 + 2 * 5 + 2) + 1) / (32 * 8))
+
+    def test_vectors_not_elements(self):
+        # The text for rows off a boundary loads four elements of the weights more.
+        row = of_sass(self.kernel(elements=["LDG.E R8, desc[UR4][R2.64]"] * 36), {"b": 8192, "c": 4096, "row": 4096}, PANEL_TEXT)
+        self.assertEqual((row["access"], row["per_byte"]), (16, (1 + 22 + 4 * 8 + 1) / (32 * 8)))
+
+    def test_the_next_part_is_prefetched(self):
+        # Two rows of 16 KB, a line by each of 256 threads at a time: nothing is loaded from memory itself.
+        row = of_sass(self.kernel(".L_x_7:", "MOV R9, RZ", ".L_x_8:", "CCTL.E.PF2 [R2]", "@P1 BRA `(.L_x_8)",
+                                  "@P1 BRA `(.L_x_7)"), {"b": 8192, "c": 4096, "row": 4096}, PANEL_TEXT)
+        self.assertEqual(row["per_byte"], (1 + 2 * 4 + 21 + 4 * 8 + 1) / (32 * 8))
+        self.assertEqual(row["flight"], 32 * 4 * 32 * 32 / 1024)
 
 
 class Ways(unittest.TestCase):
