@@ -66,11 +66,17 @@ static bool varies(const NestNode *loop, Index index) {
     return false;
 }
 
-/* Whether all terms but the loop's own are multiples of the vector. */
-static bool is_aligned(Index at, const NestNode *loop, uint32_t width) {
+/* Whether all terms but the loop's own are multiples of the vector, or of 16 bytes on a GPU, where
+ * no vector is aligned to more. */
+static bool is_aligned(const NestPrinter *p, const NestNode *loop, const NestNode *node) {
+    enum { ALIGNMENT = 16 };
+    const Index at = node->at[0];
+    const uint32_t size = (uint32_t)type_info[p->nest->symbols[node->array].type].size;
+    uint32_t unit = print_width(loop);
+    if (p->e->target->gpu && unit * size > ALIGNMENT) unit = ALIGNMENT / size;
     for (size_t t = 0; t < at.count; t++)
         if (!(at.terms[t].count == 1 && at.terms[t].symbols[0] == loop->name) &&
-            at.terms[t].factor % width)
+            at.terms[t].factor % unit)
             return false;
     return true;
 }
@@ -152,7 +158,7 @@ bool print_is_packet(NestPrinter *p, const NestNode *loop, const NestNode *node)
     const Index at = node->at[0];
     if (!index_is_number(index_coefficient(p->arena, at, loop->name), &step) || step != 1)
         return false;
-    return node->has_limit || is_aligned(at, loop, width);
+    return node->has_limit || is_aligned(p, loop, node);
 }
 
 static Index first_of(NestPrinter *p, const NestNode *loop, Index at) {
@@ -466,8 +472,9 @@ void print_open_row_non_temporal(NestPrinter *p, const NestNode *loop) {
             const char *row = arena_printf(p->arena, "%s_row[%s]", name, j);
             text_printf(p->out, "%s = non_temporal ? %u * %s : %s;\n", row, columns, j,
                         print_index(p, first_of(p, loop, node->at[0])));
-            text_printf(p->out, "ls_own_lines(&%s_to[%s], %u * (i64)sizeof(%s));\n}\n", name, row,
-                        columns, type);
+            text_printf(p->out,
+                        "if (!non_temporal) ls_own_lines(&%s_to[%s], %s * (i64)sizeof(%s));\n}\n",
+                        name, row, print_bracketed(p, print_index(p, loop->extent)), type);
             print_add_packet(p, node, name);
             p->stored[p->stored_count - 1].row = row;
             p->non_temporal = true;
