@@ -5,16 +5,20 @@
  * Needs a serial loop. Takes each array, loaded and stored elsewhere too, of which all accesses in
  * the loop stand in one body, at one place and without a limit, loads without a condition; around
  * that body stand unrolled and vector loops, whose iterations have an element and a register each,
- * serial ones and tests of values, with which the place does not vary. What the place is made of is
- * computed again. No other array of the nest has the same memory. Keeps what is computed: a value
- * is rounded to the array's type as its store would. What no iteration stores is stored as it was.
- */
+ * serial ones and tests of values, with which the place does not vary and which do not keep it
+ * within the array. What the place is made of is computed again. No other array of the nest has the
+ * same memory. Keeps what is computed: a value is rounded to the array's type as its store would. A
+ * type that loses bits where it is computed with (of a NaN, an infinity of fp8) has to be stored by
+ * every iteration, and there has to be one: of the others, what no iteration stores is stored as it
+ * was. Arrays are taken as long as their registers, 64 of 32 bits a lane, last. */
+#include <stdlib.h>
+
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
 #include "loop/loop.h"
 
-enum { DEPTH = 8 };
+enum { DEPTH = 8, REGISTERS_MAX = 64 };
 
 typedef struct Promotion {
     Nest *nest;
@@ -37,8 +41,16 @@ static bool is_same_place(const NestNode *a, const NestNode *b) {
     return true;
 }
 
+/* Whether a value that is loaded and stored again has the bits that it had. */
+static bool keeps_bits(Type type) {
+    return type_info[type].class != 'F' || type_info[type].compute == type;
+}
+
 static void find_access(Promotion *p, NestNode **body, const NestNode *node,
                         const NestNode *const *around, size_t depth) {
+    bool guarded = node->where != 0;
+    for (size_t i = 0; i < depth; i++) guarded |= around[i]->kind == NEST_WHEN;
+    p->fails |= guarded && !keeps_bits(p->nest->symbols[p->array].type);
     const bool plain = (node->kind == NEST_LOAD || node->kind == NEST_STORE) && !node->has_limit &&
                        (!node->where || node->kind == NEST_STORE) && !node->list;
     if (!p->home) {
@@ -123,11 +135,50 @@ static bool is_fixed(Promotion *p) {
     return true;
 }
 
-static bool is_constant(const Promotion *p) {
-    int64_t count;
-    for (size_t i = 0; i < p->depth; i++)
-        if (has_registers(p->around[i]) && !index_is_number(p->around[i]->extent, &count))
-            return false;
+/* Of 32 bits, for all elements of an iteration; 0: their number is not constant. */
+static int64_t register_count(const Promotion *p) {
+    const size_t size = type_info[type_info[p->nest->symbols[p->array].type].compute].size;
+    int64_t count, all = size > 4 ? (int64_t)size / 4 : 1;
+    for (size_t i = 0; i < p->depth; i++) {
+        if (!has_registers(p->around[i])) continue;
+        if (!index_is_number(p->around[i]->extent, &count)) return 0;
+        all = count > REGISTERS_MAX ? REGISTERS_MAX + 1 : all * count;
+    }
+    return all;
+}
+
+/* How many subscripts the loop is in; of the last of them its factor, 0 if that is no number. */
+static size_t subscripts_with(const Promotion *p, const NestNode *loop, size_t *subscript,
+                              int64_t *factor) {
+    size_t count = 0;
+    for (size_t i = 0; i < p->access->at_count; i++) {
+        if (!index_uses(p->access->at[i], loop->name)) continue;
+        const Index by = index_coefficient(p->nest->arena, p->access->at[i], loop->name);
+        if (!index_is_number(by, factor)) *factor = 0;
+        *subscript = i;
+        count++;
+    }
+    return count;
+}
+
+/* Whether each register has an element of its own: a loop is in one subscript, where its stride is
+ * beyond all that the loops of smaller strides reach. */
+static bool is_injective(const Promotion *p) {
+    for (size_t i = 0; i < p->depth; i++) {
+        size_t own, other;
+        int64_t stride, factor, extent, reach = 0;
+        if (!has_registers(p->around[i])) continue;
+        if (index_is_number(p->around[i]->extent, &extent) && extent == 1) continue;
+        if (subscripts_with(p, p->around[i], &own, &stride) != 1 || !stride) return false;
+        for (size_t k = 0; k < p->depth; k++) {
+            if (k == i || !has_registers(p->around[k]) ||
+                subscripts_with(p, p->around[k], &other, &factor) != 1 || other != own)
+                continue;
+            if (!index_is_number(p->around[k]->extent, &extent)) return false;
+            if (llabs(factor) <= llabs(stride)) reach += llabs(factor) * (extent - 1);
+        }
+        if (llabs(stride) <= reach) return false;
+    }
     return true;
 }
 
@@ -225,6 +276,7 @@ static NestNode **promote(const Promotion *p, NestNode **at, const NestNode *pla
 size_t nest_promote(Nest *nest, SymbolId loop, bool *promoted) {
     NestNode **at = nest_find(&nest->body, loop);
     size_t total = 0;
+    int64_t room = REGISTERS_MAX;
     if (!at || (*at)->kind != NEST_LOOP || (*at)->loop != LOOP_SERIAL) return 0;
     for (size_t a = 0; a < nest->array_count; a++) {
         const NestArray *array = &nest->arrays[a];
@@ -234,10 +286,13 @@ size_t nest_promote(Nest *nest, SymbolId loop, bool *promoted) {
         p.needed = arena_alloc(scratch, nest->symbol_count * sizeof *p.needed);
         if (array->role == ARRAY_INOUT && !array->list && !array->aliased)
             find_accesses(&p, &(*at)->body, around, 0);
-        const bool good = p.home && !p.fails && p.loads && p.stores && is_constant(&p);
+        const bool found = p.home && !p.fails && p.loads && p.stores;
+        const int64_t registers = found ? register_count(&p) : 0;
+        const bool good = registers && registers <= room && is_injective(&p);
         const NestNode *place = good ? place_of(&p) : NULL;
         if (good && is_fixed(&p)) {
             at = promote(&p, at, place);
+            room -= registers;
             total++;
             if (promoted) promoted[array->symbol] = true;
         }

@@ -1,12 +1,12 @@
 /* map.c: the schedule of a map: its elements in items of 1024, whatever their axes.
  *
  * The loops over the axes become one where every array lets them (coalescing), and an item is a run
- * of it. Where 32 lanes work on an item, of 512 elements then, a lane takes vectors: several of a
- * whole item at once, loads first, or first all that are whole, then the elements that are left.
- * Where one thread does, what is not one loop stays two, and an item goes
- * through the rows that it touches; stores of what nobody reads again go past the caches, item by
- * item, as draws are made; else a thread takes all items of its share as one. Of a list an entry of
- * the runtime's table says which item of which tensor is next. */
+ * of it. Where 32 lanes work on an item, of 512 elements then and of 128 in a loop over time, a
+ * lane takes vectors: several of a whole item at once, loads first, or first all that are whole,
+ * then the elements that are left. Where one thread does, what is not one loop stays two, and an
+ * item goes through the rows that it touches; stores of what nobody reads again go past the caches,
+ * item by item, as draws are made; else a thread takes all items of its share as one. Of a list an
+ * entry of the runtime's table says which item of which tensor is next. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"

@@ -24,8 +24,7 @@ typedef struct OverTime {
     SymbolId loops[LOOPS_MAX];    /* of the `for`, the outermost first */
     Index places[LOOPS_MAX];      /* the coordinates */
     bool *varies;                 /* by symbol, of those there are at first: with the iteration */
-    NestNode *ahead, **ahead_end; /* what goes into the loops, with which condition; 0: none */
-    SymbolId condition;
+    NestNode *ahead, **ahead_end; /* what goes into the loops; within each condition what follows */
 } OverTime;
 
 /* ---- coordinates and slices ---- */
@@ -100,13 +99,13 @@ static bool take_ahead(OverTime *o, NestNode **body) {
         alone.next = alone.body = alone.other = NULL;
         const bool varies = nest_uses_any(o->nest, &alone, o->varies);
         if (node->kind == NEST_WHEN) {
-            if (o->condition || node->next || node->other) return false;
-            if (varies) {
-                o->condition = node->where;
-                *at = node->body;
-                continue;
-            }
-            return take_ahead(o, &node->body);
+            if (node->next || node->other) return false;
+            if (!varies) return take_ahead(o, &node->body);
+            *at = node->body;
+            node->body = NULL;
+            *o->ahead_end = node;
+            o->ahead_end = &node->body;
+            continue;
         }
         if (varies && node->kind != NEST_LET && node->kind != NEST_LOAD) return false;
         if (!varies) {
@@ -125,21 +124,18 @@ static bool take_ahead(OverTime *o, NestNode **body) {
 /* ---- the loops ---- */
 
 static bool goes_over_others(const NestNode *node) {
-    return node->kind == NEST_IF ||
+    bool items = false; /* a condition around the items, which all iterations share */
+    for (const NestNode *n = node->kind == NEST_WHEN ? node->body : NULL; n; n = n->next)
+        items |= (n->kind == NEST_LOOP && n->loop == LOOP_GRID) || goes_over_others(n);
+    return node->kind == NEST_IF || items ||
            (node->kind == NEST_LOOP && node->loop != LOOP_UNROLLED && node->loop != LOOP_VECTOR);
 }
 
 static void iterate(OverTime *o, NestNode **body) {
     Nest *nest = o->nest;
-    NestNode *own = *body;
-    if (o->condition) {
-        NestNode *when = arena_alloc(nest->arena, sizeof *when);
-        *when = (NestNode){.kind = NEST_WHEN, .where = o->condition, .body = own};
-        own = when;
-    }
     NestNode *all = nest_copy(nest->arena, o->ahead), **end = &all;
-    while (*end) end = &(*end)->next;
-    *end = own;
+    while (*end) end = (*end)->kind == NEST_WHEN ? &(*end)->body : &(*end)->next;
+    *end = *body;
     for (uint32_t l = o->iteration->loop_count; l-- > 0;)
         all = nest_around(nest, LOOP_SERIAL, o->loops[l],
                           make_symbol(nest, o->plain->iterations[l]), all);
