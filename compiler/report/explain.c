@@ -28,27 +28,17 @@
 
 const char *const report_partitions[SHAPE_COUNT] = {"scalar", "map", "rows", "columns", "scan"};
 
-/* Of one iteration, where the variant runs all: without what these carry. */
-static KernelBytes count_bytes(const Report *r, const Kernel *kernel) {
+/* Of one iteration, where the variant runs all: without what these carry, which moves once. */
+static void count_kernel(Report *r, KernelReport *kernel) {
     Arena *arena = &r->c->compiler.arena;
     const uint8_t *carried = r->image->variants[r->variant].carried;
-    return carried ? plan_bytes_without(r->plan, &r->sizes, kernel, carried, arena)
-                   : plan_kernel_bytes(r->plan, &r->sizes, kernel, arena);
-}
-
-/* What goes to registers or shared memory ahead of the iterations, and back behind them. */
-static double count_once(const Report *r) {
-    const uint8_t *carried = r->image->variants[r->variant].carried;
-    double bytes = 0;
-    for (uint32_t i = 0; carried && i < r->plan->array_count; i++)
-        if (carried[i] == 1) bytes += 2 * plan_sizes_array_bytes(&r->sizes, &r->plan->arrays[i]);
-    return bytes;
-}
-
-static void count_kernel(Report *r, KernelReport *kernel) {
-    const KernelBytes bytes = count_bytes(r, &kernel->plan);
+    KernelBytes once = {0, 0};
+    const KernelBytes bytes =
+        carried ? plan_iteration_bytes(r->plan, &r->sizes, &kernel->plan, carried, &once, arena)
+                : plan_kernel_bytes(r->plan, &r->sizes, &kernel->plan, arena);
     kernel->read = bytes.read;
     kernel->written = bytes.written;
+    r->once += once.read + once.written;
     if (kernel->plan.kind == KERNEL_FINISH) return;
     for (uint32_t p = kernel->plan.first - kernel->plan.pre_reductions;
          p < kernel->plan.first + kernel->plan.count; p++)
@@ -140,7 +130,6 @@ static void count_all(Report *r) {
         count_kernel(r, &r->kernels[i]);
         r->moved += r->kernels[i].read + r->kernels[i].written;
     }
-    r->once = count_once(r);
     r->minimum = plan_minimum(r->plan, &r->sizes);
     report_count_temporaries(r);
 }
