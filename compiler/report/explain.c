@@ -32,13 +32,12 @@ const char *const report_partitions[SHAPE_COUNT] = {"scalar", "map", "rows", "co
 static void count_kernel(Report *r, KernelReport *kernel) {
     Arena *arena = &r->c->compiler.arena;
     const uint8_t *carried = r->image->variants[r->variant].carried;
-    KernelBytes once = {0, 0};
-    const KernelBytes bytes =
-        carried ? plan_iteration_bytes(r->plan, &r->sizes, &kernel->plan, carried, &once, arena)
-                : plan_kernel_bytes(r->plan, &r->sizes, &kernel->plan, arena);
+    const KernelBytes bytes = carried ? plan_iteration_bytes(r->plan, &r->sizes, &kernel->plan,
+                                                             carried, &kernel->once, arena)
+                                      : plan_kernel_bytes(r->plan, &r->sizes, &kernel->plan, arena);
     kernel->read = bytes.read;
     kernel->written = bytes.written;
-    r->once += once.read + once.written;
+    r->once += kernel->once.read + kernel->once.written;
     if (kernel->plan.kind == KERNEL_FINISH) return;
     for (uint32_t p = kernel->plan.first - kernel->plan.pre_reductions;
          p < kernel->plan.first + kernel->plan.count; p++)
@@ -297,6 +296,23 @@ void report_text_head(const PlanSizes *sizes, Text *out) {
         text_puts(out, "  math fast: approximations and contraction; no promise of equal bits\n");
 }
 
+static void put_moved(Report *r, KernelBytes bytes) {
+    text_printf(&r->out, "%s read, ", report_bytes_text(r, bytes.read));
+    text_printf(&r->out, "%s written", report_bytes_text(r, bytes.written));
+}
+
+/* The bytes of an iteration, with its share of those that all of a launch move once. */
+static double put_bytes(Report *r, const KernelReport *kernel) {
+    const double bytes = kernel->read + kernel->written;
+    const double once = kernel->once.read + kernel->once.written;
+    put_moved(r, (KernelBytes){kernel->read, kernel->written});
+    if (once == 0 || r->iterations == 0) return bytes;
+    text_puts(&r->out, " in an iteration, ");
+    put_moved(r, kernel->once);
+    text_puts(&r->out, " once");
+    return bytes + once / r->iterations;
+}
+
 void report_text_kernels(Report *r) {
     for (size_t i = 0; i < r->kernel_count; i++) {
         const KernelReport *kernel = &r->kernels[i];
@@ -305,9 +321,8 @@ void report_text_kernels(Report *r) {
         list_arrays(r, kernel, false, false);
         text_puts(&r->out, "; writes ");
         list_arrays(r, kernel, true, false);
-        const double bytes = kernel->read + kernel->written;
-        text_printf(&r->out, "\n    %s read, ", report_bytes_text(r, kernel->read));
-        text_printf(&r->out, "%s written", report_bytes_text(r, kernel->written));
+        text_puts(&r->out, "\n    ");
+        const double bytes = put_bytes(r, kernel);
         const bool whole = kernel->plan.kind != KERNEL_FINISH; /* whose operations are counted */
         if (whole)
             text_printf(&r->out, ", %.3g operations per byte",
@@ -401,8 +416,10 @@ void report_json_kernels(Report *r, const char *before, const char *more) {
         list_arrays(r, kernel, true, true);
         text_printf(
             &r->out,
-            "],\n        \"bytes_read\": %.0f, \"bytes_written\": %.0f, \"operations\": %.0f, ",
-            kernel->read, kernel->written, kernel->operations);
+            "],\n        \"bytes_read\": %.0f, \"bytes_written\": %.0f, \"bytes_once\": %.0f, "
+            "\"operations\": %.0f, ",
+            kernel->read, kernel->written, kernel->once.read + kernel->once.written,
+            kernel->operations);
         text_puts(&r->out, "\"why_split\": ");
         if (split_reason(r, kernel))
             text_json(&r->out, split_reason(r, kernel));
