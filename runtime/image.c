@@ -126,7 +126,7 @@ static bool rows_stay_near(const ls_image_traffic *traffic, ls_image_value value
     return total <= (double)traffic->near;
 }
 
-int ls_image_count_moved(const ls_image_traffic *traffic, ls_image_value value,
+int ls_image_count_moved(const ls_image_traffic *traffic, uint64_t iterations, ls_image_value value,
                          ls_image_left_out left_out, const void *of, ls_image_moved *moved) {
     const bool near = rows_stay_near(traffic, value, of);
     uint64_t largest = 0; /* of those of the array at hand */
@@ -143,6 +143,8 @@ int ls_image_count_moved(const ls_image_traffic *traffic, ls_image_value value,
             if (bytes > largest) largest = bytes;
             bytes = largest - before;
         }
+        if (flow->again != LS_FLOW_ONCE && __builtin_mul_overflow(bytes, iterations, &bytes))
+            bytes = UINT64_MAX;
         *to = sum(*to, bytes);
     }
     if (moved->read < UINT64_MAX && moved->written < UINT64_MAX) return 1;

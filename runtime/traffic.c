@@ -21,10 +21,8 @@ const Moved *step_moved(ls_step *step) {
     for (uint32_t i = 0; i < variant->kernel_count; i++) {
         step->moved[i] = (Moved){0, 0};
         if (variant->traffic)
-            ls_image_count_moved(&variant->traffic[i], step_value, is_left_out, step,
-                                 &step->moved[i]);
-        step->moved[i].read *= parts_iterations(step);
-        step->moved[i].written *= parts_iterations(step);
+            ls_image_count_moved(&variant->traffic[i], parts_iterations(step), step_value,
+                                 is_left_out, step, &step->moved[i]);
     }
     if (strips) step->sizes[strips->axis] = strip;
     step->counted = true;

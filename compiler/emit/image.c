@@ -452,6 +452,8 @@ bool emit_variant(Emitter *e, const ls_image_variant *first, ls_image_variant *v
     ls_image_traffic *traffic = arena_alloc(e->arena, grouping.count * sizeof *traffic);
     for (size_t i = 0; i < grouping.count; i++)
         traffic[i] = plan_traffic(plan, &grouping.kernels[i], e->target->on_chip_bytes, e->arena);
+    for (size_t i = 0; e->carried && i < grouping.count; i++)
+        traffic[i] = plan_carried_traffic(plan, &traffic[i], e->carried, e->arena);
     ls_image_temporary *temporaries =
         arena_alloc(e->arena, (e->field_count + 1) * sizeof *temporaries);
     for (size_t i = 0; i < e->field_count; i++) temporaries[i] = e->fields[i].temporary;

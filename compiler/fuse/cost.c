@@ -291,32 +291,46 @@ ls_image_traffic plan_traffic(const Plan *plan, const Kernel *kernel, uint64_t o
     return traffic;
 }
 
+ls_image_traffic plan_carried_traffic(const Plan *plan, const ls_image_traffic *traffic,
+                                      const uint8_t *carried, Arena *arena) {
+    Flows f = {.plan = plan, .arena = arena};
+    ls_image_traffic result = *traffic;
+    for (uint32_t i = 0, last = UINT32_MAX; i < traffic->flow_count; i++) {
+        const ls_image_flow *flow = &traffic->flows[i];
+        const uint32_t array = flow->array;
+        const uint8_t mark = array < plan->array_count ? carried[array] : 0;
+        if (!mark) *add(&f, array, flow->written, flow->again, 0) = *flow;
+        for (uint32_t written = 0; mark == 1 && array != last && written < 2; written++)
+            add_extent(add(&f, array, written, LS_FLOW_ONCE, 1), whole(&f, array));
+        last = array;
+    }
+    result.flows = f.items;
+    result.flow_count = (uint32_t)f.count;
+    return result;
+}
+
 /* ---- for given sizes ---- */
 
-static KernelBytes count_moved(const ls_image_traffic *traffic, const PlanSizes *sizes) {
+static KernelBytes count_moved(const ls_image_traffic *traffic, uint64_t iterations,
+                               const PlanSizes *sizes) {
     ls_image_moved moved;
-    ls_image_count_moved(traffic, plan_sizes_value, NULL, sizes, &moved);
+    ls_image_count_moved(traffic, iterations, plan_sizes_value, NULL, sizes, &moved);
     return (KernelBytes){(double)moved.read, (double)moved.written};
 }
 
 KernelBytes plan_kernel_bytes(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
                               Arena *arena) {
     const ls_image_traffic traffic = plan_traffic(plan, kernel, sizes->on_chip, arena);
-    return count_moved(&traffic, sizes);
+    return count_moved(&traffic, 1, sizes);
 }
 
-KernelBytes plan_bytes_without(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
-                               const uint8_t *marked, Arena *arena) {
-    ls_image_traffic traffic = plan_traffic(plan, kernel, sizes->on_chip, arena);
-    ls_image_flow *flows = arena_alloc(arena, (traffic.flow_count + 1) * sizeof *flows);
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < traffic.flow_count; i++) {
-        const uint32_t array = traffic.flows[i].array;
-        if (array >= plan->array_count || !marked[array]) flows[count++] = traffic.flows[i];
-    }
-    traffic.flows = flows;
-    traffic.flow_count = count;
-    return count_moved(&traffic, sizes);
+KernelBytes plan_iteration_bytes(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
+                                 const uint8_t *carried, KernelBytes *once, Arena *arena) {
+    const ls_image_traffic all = plan_traffic(plan, kernel, sizes->on_chip, arena);
+    const ls_image_traffic traffic = plan_carried_traffic(plan, &all, carried, arena);
+    *once = count_moved(&traffic, 0, sizes);
+    const KernelBytes first = count_moved(&traffic, 1, sizes);
+    return (KernelBytes){first.read - once->read, first.written - once->written};
 }
 
 double plan_array_reads(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
@@ -328,7 +342,7 @@ double plan_array_reads(const Plan *plan, const PlanSizes *sizes, const Kernel *
         count++;
     traffic.flows += first;
     traffic.flow_count = count;
-    return count_moved(&traffic, sizes).read;
+    return count_moved(&traffic, 1, sizes).read;
 }
 
 /* The bytes that the phase gathers from the array's value before the step, at most `all`. */

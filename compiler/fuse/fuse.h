@@ -330,15 +330,18 @@ bool plan_kernel_writes(const Plan *plan, const Kernel *kernel, uint32_t array);
  * of up to `on_chip` bytes are read from memory once, whichever phases read them again. */
 ls_image_traffic plan_traffic(const Plan *plan, const Kernel *kernel, uint64_t on_chip,
                               Arena *arena);
+/* The same where all iterations carry arrays, marked by array as in ls_image_variant. */
+ls_image_traffic plan_carried_traffic(const Plan *plan, const ls_image_traffic *traffic,
+                                      const uint8_t *carried, Arena *arena);
 typedef struct KernelBytes {
     double read, written;
 } KernelBytes;
 /* The bytes that this comes to at given sizes, and the bytes read of one array. */
 KernelBytes plan_kernel_bytes(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
                               Arena *arena);
-/* The same without arrays that are marked, by array. */
-KernelBytes plan_bytes_without(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
-                               const uint8_t *marked, Arena *arena);
+/* The same of one iteration where all carry these arrays, and besides what moves once. */
+KernelBytes plan_iteration_bytes(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
+                                 const uint8_t *carried, KernelBytes *once, Arena *arena);
 double plan_array_reads(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
                         uint32_t array, Arena *arena);
 /* The least bytes that a step can move: every input read once, every output written once. */

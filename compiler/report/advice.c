@@ -4,7 +4,8 @@
  * code's, and target/speed.c makes time of them. Beside its operations an element that is moved
  * takes some instructions: its address, its part of a load or store, what waits for the last lane.
  * The bytes that a thread has under way at once are what its schedule loads first: so many elements
- * of a row or a column, or of each item of a map.
+ * of a row or a column, or of each item of a map. What all iterations of a launch keep near is
+ * moved once by each launch.
  *
  * Memory is what a trainer allocates for the arrays and what the step does, as the runtime's memory
  * pool cuts it. Needs a plan. */
@@ -137,8 +138,9 @@ static double thread_ahead(const Report *r, const KernelReport *kernel, double e
 /* Of a GPU: instructions of warps, and what its threads have under way. A launch of few blocks has
  * few threads, and processors that idle. */
 static TargetLoad gpu_load(const Advisor *a, const Report *r, const KernelReport *kernel,
-                           const Figures *figures, double operations, double element) {
-    const double count = processors(a), bytes = kernel->read + kernel->written;
+                           const Figures *figures, KernelBytes moved, double operations) {
+    const double count = processors(a), bytes = moved.read + moved.written;
+    const double element = element_bytes(r, kernel);
     const double of_block = ceil((double)kernel->threads / a->lanes);
     const double resident = figures->occupancy.max ? figures->occupancy.warps : UNKNOWN_WARPS;
     const double all = (double)kernel->blocks * of_block;
@@ -146,9 +148,9 @@ static TargetLoad gpu_load(const Advisor *a, const Report *r, const KernelReport
     const double busy = (double)kernel->blocks < count ? (double)kernel->blocks / count : 1;
     const double instructions = operations + MOVED * bytes / element;
     const double ahead = thread_ahead(r, kernel, element);
-    const double item = kernel->read > 0 ? ahead / kernel->read : 0; /* share of the whole */
-    return (TargetLoad){.read = kernel->read,
-                        .written = kernel->written,
+    const double item = moved.read > 0 ? ahead / moved.read : 0; /* share of the whole */
+    return (TargetLoad){.read = moved.read,
+                        .written = moved.written,
                         .instructions = instructions / a->lanes / (busy > 0 ? busy : 1),
                         .in_flight = warps * a->lanes * ahead,
                         .item = instructions * item * CHAIN / (a->speed->clock * 1e9)};
@@ -179,15 +181,16 @@ static double map_stretch(const Report *r, const KernelReport *kernel) {
 }
 
 static TargetLoad cpu_load(const Advisor *a, const Report *r, const KernelReport *kernel,
-                           double operations) {
+                           KernelBytes moved, double operations) {
     const double count = processors(a);
     const double busy = (double)kernel->blocks < count ? (double)kernel->blocks / count : 1;
-    return (TargetLoad){.read = kernel->read,
-                        .written = kernel->written,
+    return (TargetLoad){.read = moved.read,
+                        .written = moved.written,
                         .instructions =
                             operations * map_stretch(r, kernel) / (busy > 0 ? busy : 1)};
 }
 
+/* In so many launches, which have so many iterations together. */
 static void advise_kernel(Advisor *a, Report *r, size_t number, double times, double turns) {
     const KernelReport *kernel = &r->kernels[number];
     const bool gpu = target_for(a->options->target)->gpu;
@@ -198,13 +201,12 @@ static void advise_kernel(Advisor *a, Report *r, size_t number, double times, do
     Operations sums = {kernel->read / PARTIAL, kernel->read / PARTIAL}; /* additions of partials */
     if (kernel->plan.kind != KERNEL_FINISH)
         sums = plan_kernel_operations(r->plan, &r->sizes, &kernel->plan, &a->c->compiler.arena);
-    const double operations = gpu ? sums.cost : sums.work;
-    const TargetMachine machine = machine_at(a, r->moved);
-    TargetLoad load = gpu ? gpu_load(a, r, kernel, &figures, operations, element_bytes(r, kernel))
-                          : cpu_load(a, r, kernel, operations);
-    load.read *= turns;
-    load.written *= turns;
-    load.instructions *= turns;
+    const double operations = turns * (gpu ? sums.cost : sums.work);
+    const KernelBytes moved = {turns * kernel->read + times * kernel->once.read,
+                               turns * kernel->written + times * kernel->once.written};
+    const TargetMachine machine = machine_at(a, r->moved + r->once);
+    TargetLoad load = gpu ? gpu_load(a, r, kernel, &figures, moved, operations)
+                          : cpu_load(a, r, kernel, moved, operations);
     load.launches = times;
     const TargetTime time = target_time(&machine, &load);
     a->kernels[a->advice->kernel_count++] =
@@ -214,7 +216,7 @@ static void advise_kernel(Advisor *a, Report *r, size_t number, double times, do
                            .launches = times,
                            .bytes_read = load.read,
                            .bytes_written = load.written,
-                           .operations = operations * turns,
+                           .operations = operations,
                            .registers = figures.stats.registers,
                            .spill_bytes = figures.stats.spill_bytes,
                            .shared_bytes = figures.stats.shared_bytes,

@@ -28,27 +28,16 @@
 
 const char *const report_partitions[SHAPE_COUNT] = {"scalar", "map", "rows", "columns", "scan"};
 
-/* Of one iteration, where the variant runs all: without what these carry. */
-static KernelBytes count_bytes(const Report *r, const Kernel *kernel) {
+/* Of one iteration, where the variant runs all: without what these carry, which moves once. */
+static void count_kernel(Report *r, KernelReport *kernel) {
     Arena *arena = &r->c->compiler.arena;
     const uint8_t *carried = r->image->variants[r->variant].carried;
-    return carried ? plan_bytes_without(r->plan, &r->sizes, kernel, carried, arena)
-                   : plan_kernel_bytes(r->plan, &r->sizes, kernel, arena);
-}
-
-/* What goes to registers or shared memory ahead of the iterations, and back behind them. */
-static double count_once(const Report *r) {
-    const uint8_t *carried = r->image->variants[r->variant].carried;
-    double bytes = 0;
-    for (uint32_t i = 0; carried && i < r->plan->array_count; i++)
-        if (carried[i] == 1) bytes += 2 * plan_sizes_array_bytes(&r->sizes, &r->plan->arrays[i]);
-    return bytes;
-}
-
-static void count_kernel(Report *r, KernelReport *kernel) {
-    const KernelBytes bytes = count_bytes(r, &kernel->plan);
+    const KernelBytes bytes = carried ? plan_iteration_bytes(r->plan, &r->sizes, &kernel->plan,
+                                                             carried, &kernel->once, arena)
+                                      : plan_kernel_bytes(r->plan, &r->sizes, &kernel->plan, arena);
     kernel->read = bytes.read;
     kernel->written = bytes.written;
+    r->once += kernel->once.read + kernel->once.written;
     if (kernel->plan.kind == KERNEL_FINISH) return;
     for (uint32_t p = kernel->plan.first - kernel->plan.pre_reductions;
          p < kernel->plan.first + kernel->plan.count; p++)
@@ -140,7 +129,6 @@ static void count_all(Report *r) {
         count_kernel(r, &r->kernels[i]);
         r->moved += r->kernels[i].read + r->kernels[i].written;
     }
-    r->once = count_once(r);
     r->minimum = plan_minimum(r->plan, &r->sizes);
     report_count_temporaries(r);
 }
@@ -308,6 +296,23 @@ void report_text_head(const PlanSizes *sizes, Text *out) {
         text_puts(out, "  math fast: approximations and contraction; no promise of equal bits\n");
 }
 
+static void put_moved(Report *r, KernelBytes bytes) {
+    text_printf(&r->out, "%s read, ", report_bytes_text(r, bytes.read));
+    text_printf(&r->out, "%s written", report_bytes_text(r, bytes.written));
+}
+
+/* The bytes of an iteration, with its share of those that all of a launch move once. */
+static double put_bytes(Report *r, const KernelReport *kernel) {
+    const double bytes = kernel->read + kernel->written;
+    const double once = kernel->once.read + kernel->once.written;
+    put_moved(r, (KernelBytes){kernel->read, kernel->written});
+    if (once == 0 || r->iterations == 0) return bytes;
+    text_puts(&r->out, " in an iteration, ");
+    put_moved(r, kernel->once);
+    text_puts(&r->out, " once");
+    return bytes + once / r->iterations;
+}
+
 void report_text_kernels(Report *r) {
     for (size_t i = 0; i < r->kernel_count; i++) {
         const KernelReport *kernel = &r->kernels[i];
@@ -316,9 +321,8 @@ void report_text_kernels(Report *r) {
         list_arrays(r, kernel, false, false);
         text_puts(&r->out, "; writes ");
         list_arrays(r, kernel, true, false);
-        const double bytes = kernel->read + kernel->written;
-        text_printf(&r->out, "\n    %s read, ", report_bytes_text(r, kernel->read));
-        text_printf(&r->out, "%s written", report_bytes_text(r, kernel->written));
+        text_puts(&r->out, "\n    ");
+        const double bytes = put_bytes(r, kernel);
         const bool whole = kernel->plan.kind != KERNEL_FINISH; /* whose operations are counted */
         if (whole)
             text_printf(&r->out, ", %.3g operations per byte",
@@ -412,8 +416,10 @@ void report_json_kernels(Report *r, const char *before, const char *more) {
         list_arrays(r, kernel, true, true);
         text_printf(
             &r->out,
-            "],\n        \"bytes_read\": %.0f, \"bytes_written\": %.0f, \"operations\": %.0f, ",
-            kernel->read, kernel->written, kernel->operations);
+            "],\n        \"bytes_read\": %.0f, \"bytes_written\": %.0f, \"bytes_once\": %.0f, "
+            "\"operations\": %.0f, ",
+            kernel->read, kernel->written, kernel->once.read + kernel->once.written,
+            kernel->operations);
         text_puts(&r->out, "\"why_split\": ");
         if (split_reason(r, kernel))
             text_json(&r->out, split_reason(r, kernel));

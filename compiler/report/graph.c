@@ -199,7 +199,7 @@ static void put_kernel(Report *r, size_t k) {
          p < kernel->plan.first + kernel->plan.count; p++)
         put_phase(r, &lines, &kernel->plan, &r->plan->phases[p]);
     if (lines.more) put_row(r, STYLE_NOTE, "...");
-    const double bytes = kernel->read + kernel->written;
+    const double bytes = kernel->read + kernel->written + kernel->once.read + kernel->once.written;
     Text sum = text_open(&r->c->compiler.arena);
     text_puts(&sum, report_bytes_text(r, bytes));
     if (kernel->operations > 0 && bytes > 0)

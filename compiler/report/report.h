@@ -28,9 +28,10 @@ void tune_apply(ls_compilation *c, size_t step, Made *made, const char *device);
 /* One kernel of the variant the sizes select. */
 typedef struct KernelReport {
     const char *name, *share;
-    Kernel plan; /* its phases */
-    double read, written, operations;
-    uint64_t blocks; /* or workers, of a launch; of whose threads: */
+    Kernel plan;                      /* its phases */
+    double read, written, operations; /* of an iteration, where a launch runs all */
+    KernelBytes once;                 /* besides, what all iterations of a launch move once */
+    uint64_t blocks;                  /* or workers, of a launch; of whose threads: */
     uint32_t threads;
 } KernelReport;
 
@@ -48,7 +49,8 @@ typedef struct Report {
     KernelReport *kernels;
     size_t kernel_count;
     double moved, minimum;
-    double once; /* of a part: besides, what all iterations of a launch move once */
+    double once;                       /* of all kernels */
+    double iterations;                 /* of a part: those of a launch */
     double temporary, temporary_apart; /* bytes of all; if none shared its memory with others */
     const uint64_t *temporary_sizes;   /* of each, of all blocks together */
     size_t temporary_count;

@@ -54,7 +54,7 @@ static void count(SequenceReport *r) {
         const char **sizes = report_part_sizes(
             &r->c->compiler.arena, &r->sizes, s->parts[i].function, r->options->sizes, &size_count);
         r->parts[i] = report_open(r->c, r->step->first_part + i, r->options, sizes, size_count);
-        const Report *part = &r->parts[i];
+        Report *part = &r->parts[i];
         uint32_t iterates = part->image->variants[part->variant].iterates;
         r->times[i] = r->turns[i] = runs(r, i);
         for (uint32_t loop = s->parts[i].loop; loop; loop = s->loops[loop - 1].outer) {
@@ -63,6 +63,7 @@ static void count(SequenceReport *r) {
             r->times[i] *= iterates && length > 0 ? 1 : length;
             iterates -= iterates > 0;
         }
+        part->iterations = r->times[i] > 0 ? r->turns[i] / r->times[i] : 0;
         r->launches += r->times[i] * (double)r->parts[i].kernel_count;
         r->moved += r->turns[i] * part->moved + (r->turns[i] > 0 ? r->times[i] : 0) * part->once;
         r->temporary += part->temporary;

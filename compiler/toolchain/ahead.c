@@ -46,7 +46,8 @@ typedef struct Ahead {
 static const char *const role_names[] = {"LS_IN", "LS_INOUT", "LS_OUT"};
 static const char *const layout_names[] = {"LS_LAYOUT_DENSE", "LS_LAYOUT_PITCHED",
                                            "LS_LAYOUT_STRIDED"};
-static const char *const again_names[] = {"LS_FLOW_ALWAYS", "LS_FLOW_LARGEST", "LS_FLOW_FAR"};
+static const char *const again_names[] = {"LS_FLOW_ALWAYS", "LS_FLOW_LARGEST", "LS_FLOW_FAR",
+                                          "LS_FLOW_ONCE"};
 static const char *const term_names[] = {"LS_TERM_NUMBER",   "LS_TERM_AXIS",     "LS_TERM_ADD",
                                          "LS_TERM_SUBTRACT", "LS_TERM_MULTIPLY", "LS_TERM_DIVIDE",
                                          "LS_TERM_REMAINDER"};

@@ -1,6 +1,6 @@
 /* advise_test.c: what ls_compilation_advise says of memory, held against a context with a limit:
- * the largest batch that it finds fits, with the step's temporaries, and one more does not; and
- * what it refuses. */
+ * the largest batch that it finds fits, with the step's temporaries, and one more does not; what
+ * loops carry; and what it refuses. */
 #include "fixtures.h"
 
 #include <stdio.h>
@@ -186,6 +186,33 @@ static void short_runs(void **state) {
     assert_true(rows > 0.99 && rows < 1.01);
 }
 
+/* What all iterations keep in registers is read and written once, and takes that time. */
+static void carries(void **state) {
+    (void)state;
+    static const char leak[] = "step leak[t, b](x: f32[t], inout s: f32[b], inout r: f32[b]) {\n"
+                               "    for t {\n"
+                               "        s = s * 0.5 + x\n"
+                               "        r = r * 0.5 + s\n"
+                               "    }\n"
+                               "}\n";
+    const char *sizes[] = {"t=2", "b=16777216"};
+    ls_compilation *compilation;
+    ls_advice advice;
+    const ls_advise_options options = {
+        .target = "sm_90", .sizes = sizes, .size_count = 2, .plan_only = 1};
+    assert_int_equal(ls_compile_text("leak.step", leak, sizeof leak - 1, NULL, &compilation),
+                     LS_OK);
+    assert_int_equal(ls_compilation_advise(compilation, 0, &options, &advice), LS_OK);
+    assert_int_equal(advice.kernel_count, 1);
+    const ls_advice_kernel *kernel = &advice.kernels[0];
+    assert_true(kernel->bytes_read == 2 * 4 + 2 * 4 * 16777216.0);
+    assert_true(kernel->bytes_written == 2 * 4 * 16777216.0);
+    assert_true(kernel->bytes_read + kernel->bytes_written == advice.bytes_moved);
+    assert_true(advice.time_s > advice.traffic_s);
+    assert_true(kernel->instructions_s > 4 * kernel->launch_s);
+    ls_compilation_destroy(compilation);
+}
+
 static void refuses(void **state) {
     (void)state;
     ls_compilation *compilation;
@@ -217,8 +244,8 @@ static void refuses(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(fits), cmocka_unit_test(says),
-                                       cmocka_unit_test(grows), cmocka_unit_test(short_runs),
-                                       cmocka_unit_test(refuses)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(fits),    cmocka_unit_test(says),
+                                       cmocka_unit_test(grows),   cmocka_unit_test(short_runs),
+                                       cmocka_unit_test(carries), cmocka_unit_test(refuses)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

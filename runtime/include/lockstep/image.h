@@ -181,7 +181,8 @@ typedef enum ls_image_again {
     LS_FLOW_ALWAYS,
     LS_FLOW_LARGEST, /* while rows stay on chip (see ls_image_row), only the largest such flow of
                         each array counts */
-    LS_FLOW_FAR      /* counted only if rows do not stay on chip */
+    LS_FLOW_FAR,     /* counted only if rows do not stay on chip */
+    LS_FLOW_ONCE     /* counted once, however many iterations a launch runs; others in each */
 } ls_image_again;
 typedef struct ls_image_flow {
     uint32_t array, written; /* a number; 1: the kernel writes it, 0: reads */
@@ -304,8 +305,8 @@ typedef struct ls_image_variant {
     uint32_t row_axes;
     const ls_image_strips *strips; /* or NULL */
     /* Where it iterates, by array: 1: it is in registers or shared memory over all iterations, and
-     * moved once ahead of them and once behind them; 2: it is nowhere else. For reports; NULL: none
-     * is, or the image was made ahead of time. */
+     * moved once ahead of them and once behind them; 2: it is nowhere else. For reports, `traffic`
+     * has it counted; NULL: none is, or the image was made ahead of time. */
     const uint8_t *carried;
 } ls_image_variant;
 
@@ -438,14 +439,15 @@ int ls_image_suits(const ls_image_variant *variant, uint64_t work, ls_image_valu
 int64_t ls_image_strip(const ls_image_variant *variant, int64_t length, ls_image_value value,
                        const void *of);
 
-/* What a kernel reads and writes of device memory, in bytes, for the lengths in `of`. `left_out`
- * says of which parameters nothing moves, as they are outs without memory; NULL: of none. 0, and
- * nothing counted, where it is more than can be. */
+/* What a launch of a kernel that runs so many iterations, 1 where it is none of a loop, reads and
+ * writes of device memory, in bytes, for the lengths in `of`. `left_out` says of which parameters
+ * nothing moves, as they are outs without memory; NULL: of none. 0, and nothing counted, where it
+ * is more than can be. */
 typedef struct ls_image_moved {
     uint64_t read, written;
 } ls_image_moved;
 typedef int (*ls_image_left_out)(const void *of, uint32_t array);
-int ls_image_count_moved(const ls_image_traffic *traffic, ls_image_value value,
+int ls_image_count_moved(const ls_image_traffic *traffic, uint64_t iterations, ls_image_value value,
                          ls_image_left_out left_out, const void *of, ls_image_moved *moved);
 
 /* Where the temporaries of a variant lie in one allocation that begins on a boundary of 256: gives
