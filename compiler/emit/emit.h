@@ -509,6 +509,9 @@ bool print_is_batch(const NestPrinter *p, const NestNode *rows);
 
 /* nest_access.c: whether a body defines the symbol. */
 bool print_defines(const NestNode *body, SymbolId symbol);
+/* Whether the index has what the loop's body binds; the index at the loop's first iteration. */
+bool print_varies(const NestNode *loop, Index index);
+Index print_first_of(NestPrinter *p, const NestNode *loop, Index at);
 /* nest_adjacent.c: a load of adjacent elements, ahead of the vector loop. */
 void print_adjacent(NestPrinter *p, const NestNode *loop, const NestNode *load);
 /* Of a vector loop: its elements, the word for them in names of types and functions, and in those
@@ -528,6 +531,8 @@ bool print_open_whole(NestPrinter *p, const NestNode *body);
 void print_else_whole(NestPrinter *p);
 Index print_limit(NestPrinter *p, Index limit);
 
+/* nest_draws.c: ahead of the loop, the random numbers of its `count` iterations. */
+void print_draws(NestPrinter *p, const NestNode *loop, const char *count);
 /* nest_access.c: under what the index is a multiple of so many at the vector loop's first element,
  * NULL: that cannot be known; whether the node accesses a vector as one. */
 const char *print_multiples(NestPrinter *p, const NestNode *loop, uint32_t width, Index index);
@@ -537,8 +542,6 @@ void print_open_vector(NestPrinter *p, const NestNode *loop);
 void print_close_vector(NestPrinter *p, const NestNode *loop);
 void print_add_packet(NestPrinter *p, const NestNode *store, const char *name);
 const char *print_packet_of(const NestPrinter *p, const NestNode *store);
-/* Ahead of the loop, the random numbers of its `count` iterations. */
-void print_draws(NestPrinter *p, const NestNode *loop, const char *count);
 void print_open_non_temporal(NestPrinter *p, const NestNode *loop);
 void print_close_non_temporal(NestPrinter *p, const NestNode *loop, const char *count);
 /* The same of a loop over columns whose rows are written out in it. */

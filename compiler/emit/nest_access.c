@@ -1,9 +1,8 @@
 /* nest_access.c: loads and stores of a nest in generated code.
  *
  * In a vector loop neighbours of an array whose place is a multiple of the vector are one access,
- * ahead of the loop or behind it; all others are accessed element by element. Draws of random
- * numbers for neighbours are made ahead of their loop. Stores that go past the caches are made in a
- * block, which is sent off behind the loop. */
+ * ahead of the loop or behind it; all others are accessed element by element. Stores that go past
+ * the caches are made in a block, which is sent off behind the loop. */
 #include <stdio.h>
 #include <string.h>
 
@@ -59,7 +58,7 @@ bool print_defines(const NestNode *body, SymbolId symbol) {
     return false;
 }
 
-static bool varies(const NestNode *loop, Index index) {
+bool print_varies(const NestNode *loop, Index index) {
     for (size_t t = 0; t < index.count; t++)
         for (uint32_t k = 0; k < index.terms[t].count; k++)
             if (print_defines(loop->body, index.terms[t].symbols[k])) return true;
@@ -84,7 +83,7 @@ static bool is_aligned(const NestPrinter *p, const NestNode *loop, const NestNod
 /* Whether the limit leaves the first so many of a vector's elements. */
 static bool has_packet_limit(NestPrinter *p, const NestNode *loop, const NestNode *node) {
     int64_t step;
-    return !node->pad && !p->allocs[node->array] && !varies(loop, node->limit) &&
+    return !node->pad && !p->allocs[node->array] && !print_varies(loop, node->limit) &&
            index_is_number(index_coefficient(p->arena, node->limit, loop->name), &step) &&
            step == -1;
 }
@@ -154,14 +153,14 @@ bool print_is_packet(NestPrinter *p, const NestNode *loop, const NestNode *node)
     if (node->where && (node->kind == NEST_LOAD || print_defines(loop->body, node->where)))
         return false;
     if (node->list && print_defines(loop->body, node->list)) return false;
-    if (table_text(p, node) || varies(loop, node->at[0])) return false;
+    if (table_text(p, node) || print_varies(loop, node->at[0])) return false;
     const Index at = node->at[0];
     if (!index_is_number(index_coefficient(p->arena, at, loop->name), &step) || step != 1)
         return false;
     return node->has_limit || is_aligned(p, loop, node);
 }
 
-static Index first_of(NestPrinter *p, const NestNode *loop, Index at) {
+Index print_first_of(NestPrinter *p, const NestNode *loop, Index at) {
     return index_replace(p->arena, at, loop->name, (Index){NULL, 0});
 }
 
@@ -179,12 +178,12 @@ void print_open_vector(NestPrinter *p, const NestNode *loop) {
         const char *type = storage(p, node->array), *name = packet_name(p, loop, node);
         text_printf(p->out, "ls_%s_%s %s", print_span(loop), type, name);
         if (node->kind == NEST_LOAD) {
-            const char *at = print_index(p, first_of(p, loop, node->at[0]));
+            const char *at = print_index(p, print_first_of(p, loop, node->at[0]));
             const bool whole = p->whole || p->whole_vectors;
             const char *form = !node->has_limit ? print_span(loop) : print_limited(loop, whole);
             text_printf(p->out, " = ls_load_%s_%s(%s, %s", form, type, data_text(p, node), at);
             if (node->has_limit)
-                text_printf(p->out, ", %s", print_index(p, first_of(p, loop, node->limit)));
+                text_printf(p->out, ", %s", print_index(p, print_first_of(p, loop, node->limit)));
             if (node->has_limit && !whole)
                 text_printf(p->out, ", %s", print_aligned(p, loop, node));
             text_puts(p->out, ")");
@@ -201,13 +200,13 @@ void print_close_vector(NestPrinter *p, const NestNode *loop) {
         if (node->kind != NEST_STORE || !print_is_packet(p, loop, node)) continue;
         const char *type = storage(p, node->array);
         if (node->where) text_printf(p->out, "if (%s) ", print_symbol(p, node->where));
-        const char *at = print_index(p, first_of(p, loop, node->at[0]));
+        const char *at = print_index(p, print_first_of(p, loop, node->at[0]));
         const char *data = data_text(p, node), *packet = print_packet_of(p, node);
         const char *form = print_limited(loop, p->whole_vectors);
         if (!node->has_limit) form = print_span(loop);
         text_printf(p->out, "ls_store_%s_%s(%s, %s, ", form, type, data, at);
         if (node->has_limit)
-            text_printf(p->out, "%s, ", print_index(p, first_of(p, loop, node->limit)));
+            text_printf(p->out, "%s, ", print_index(p, print_first_of(p, loop, node->limit)));
         if (node->has_limit && !p->whole_vectors)
             text_printf(p->out, "%s, ", print_aligned(p, loop, node));
         text_printf(p->out, "%s);\n", packet);
@@ -220,7 +219,7 @@ static const char *beyond_text(NestPrinter *p, const NestNode *loop, Index limit
     Arena *arena = p->arena;
     int64_t extent, step;
     limit = index_replace(arena, limit, vector->name, index_number(arena, print_width(vector) - 1));
-    if (!index_is_number(loop->extent, &extent) || varies(loop, limit) ||
+    if (!index_is_number(loop->extent, &extent) || print_varies(loop, limit) ||
         !index_is_number(index_coefficient(arena, limit, loop->name), &step) || step > 0)
         return NULL;
     limit = index_replace(arena, limit, loop->name, index_number(arena, extent - 1));
@@ -284,117 +283,6 @@ const char *print_packet_of(const NestPrinter *p, const NestNode *store) {
     return packet ? packet->name : NULL;
 }
 
-/* ---- draws ---- */
-
-enum { DRAWS_MAX = 16 };
-
-static const struct {
-    Op op;
-    const char *what, *type;
-} draw_kinds[] = {{OP_RANDOM_BITS, "bits", "u32"},
-                  {OP_RANDOM_UNIFORM, "uniform", "f32"},
-                  {OP_RANDOM_NORMAL, "normal", "f32"}};
-
-static const NestNode *let_of(const NestNode *loop, SymbolId symbol) {
-    for (const NestNode *node = loop->body; node; node = node->next)
-        if (node->name == symbol) return node->kind == NEST_LET ? node : NULL;
-    return NULL;
-}
-
-/* Whether the symbol is never negative, whoever computed it. */
-static bool is_count(const NestPrinter *p, SymbolId symbol) {
-    const NamedKind kind = p->nest->symbols[symbol].kind;
-    return kind == NAMED_SIZE || kind == NAMED_DERIVED || kind == NAMED_LOOP;
-}
-
-static const NestNode *find_let(const NestNode *body, SymbolId symbol) {
-    for (const NestNode *node = body; node; node = node->next) {
-        if (node->kind == NEST_LET && node->name == symbol) return node;
-        const NestNode *found = node->body ? find_let(node->body, symbol) : NULL;
-        if (found) return found;
-    }
-    return NULL;
-}
-
-/* The same of a name that a LET gives, ahead of the loop, to one of several such. */
-static bool is_chosen_count(const NestPrinter *p, SymbolId symbol) {
-    if (is_count(p, symbol)) return true;
-    const NestNode *let = find_let(p->nest->body, symbol);
-    const Value *values = p->nest->values->values, *v = let ? &values[let->value] : NULL;
-    if (!v || v->op != OP_SELECT) return false;
-    for (int i = 1; i < 3; i++) {
-        const Value *branch = &values[v->arg[i]];
-        if (branch->op == OP_CONST
-                ? (int64_t)branch->payload < 0
-                : branch->op != VALUE_NAME || !is_count(p, (SymbolId)branch->payload))
-            return false;
-    }
-    return true;
-}
-
-/* The value at the loop's first iteration, of what stands ahead of it, and by how much it grows
- * with each; 0: it does so otherwise. A position is not negative there: what is drawn elsewhere, of
- * which some may not exist, is drawn one by one. */
-static ValueId value_ahead(NestPrinter *p, const NestNode *loop, ValueId id, bool position,
-                           int64_t *step) {
-    Function *f = p->nest->values;
-    const Value v = f->values[id];
-    int64_t steps[2] = {0, 0};
-    *step = 0;
-    if (v.op == VALUE_NAME || v.op == VALUE_INDEX) {
-        const Index index = v.op == VALUE_INDEX ? *nest_index_of(p->nest, &v)
-                                                : index_symbol(p->arena, (SymbolId)v.payload);
-        const NestNode *let = v.op == VALUE_NAME ? let_of(loop, (SymbolId)v.payload) : NULL;
-        if (let) return value_ahead(p, loop, let->value, position, step);
-        if (position && v.op == VALUE_NAME && !is_chosen_count(p, (SymbolId)v.payload)) return 0;
-        if (varies(loop, index) ||
-            !index_is_number(index_coefficient(p->arena, index, loop->name), step))
-            return 0;
-        return index_uses(index, loop->name) ? nest_index_value(p->nest, first_of(p, loop, index))
-                                             : id;
-    }
-    if (v.op == OP_CONST) return position && (int64_t)v.payload < 0 ? 0 : id;
-    if (v.op != OP_ADD && (v.op != OP_SUB || position)) return 0;
-    ValueId args[3] = {0};
-    for (int i = 0; i < 2; i++)
-        if (!(args[i] = value_ahead(p, loop, v.arg[i], position, &steps[i]))) return 0;
-    *step = v.op == OP_ADD ? steps[0] + steps[1] : steps[0] - steps[1];
-    return ir_make(f, &v, args);
-}
-
-void print_draws(NestPrinter *p, const NestNode *loop, const char *count) {
-    static const char *const suffixes[] = {"room", NULL};
-    int made = 0;
-    for (NestNode *node = loop->body; node; node = node->next) {
-        const Value v = p->nest->values->values[node->value];
-        size_t kind = 0;
-        int64_t step;
-        if (node->kind != NEST_LET || made == DRAWS_MAX) continue;
-        while (kind < COUNT(draw_kinds) && draw_kinds[kind].op != (Op)v.op) kind++;
-        if (kind == COUNT(draw_kinds) || (loop->loop == LOOP_VECTOR && p->nest->width != 4))
-            continue;
-        const ValueId key = value_ahead(p, loop, v.arg[0], false, &step);
-        if (!key || step != 0) continue;
-        const ValueId first = value_ahead(p, loop, v.arg[1], true, &step);
-        if (!first || step != 1) continue;
-        const char *type = draw_kinds[kind].type, *what = draw_kinds[kind].what;
-        const char *name = names_stem(p->e, NULL, "draws", suffixes);
-        const char *key_text = print_value(p, key), *at = print_value(p, first);
-        if (loop->loop == LOOP_VECTOR)
-            text_printf(p->out, "%s %s[4];\nls_draw_%s(%s, %s, %s);\n", type, name, what, name,
-                        key_text, at);
-        else
-            text_printf(p->out,
-                        "%s %s_room[LS_DRAWS];\nconst %s *const %s = ls_draw_%s(%s_room, %s, %s, "
-                        "%s);\n",
-                        type, name, type, name, what, name, key_text, at, count);
-        p->spelled[node->name] =
-            arena_printf(p->arena, "%s[%s]", name, print_symbol(p, loop->name));
-        p->ahead[node->name] = true;
-        made++;
-    }
-}
-
 /* ---- past the caches ---- */
 
 /* The index without what an unrolled loop over rows loads of each from registers; `print`: prints
@@ -418,7 +306,8 @@ static bool is_streamed(NestPrinter *p, const NestNode *loop, const NestNode *bo
     return node->kind == NEST_STORE && node->hint == HINT_NON_TEMPORAL && !p->non_temporal_off &&
            index_is_number(index_coefficient(p->arena, node->at[0], loop->name), &step) &&
            step == 1 &&
-           !varies(body, body == loop ? node->at[0] : without_kept(p, body, node->at[0], false)) &&
+           !print_varies(body,
+                         body == loop ? node->at[0] : without_kept(p, body, node->at[0], false)) &&
            !(node->list && print_defines(body->body, node->list));
 }
 
@@ -432,7 +321,7 @@ void print_open_non_temporal(NestPrinter *p, const NestNode *loop) {
                     "LS_ALIGN(64) %s %s_block[1024];\n%s *LS_RESTRICT const %s_to = non_temporal ? "
                     "%s_block : &%s[%s];\n",
                     type, name, type, name, name, data_text(p, node),
-                    print_index(p, first_of(p, loop, node->at[0])));
+                    print_index(p, print_first_of(p, loop, node->at[0])));
         print_add_packet(p, node, name);
         p->non_temporal = true;
     }
@@ -443,7 +332,7 @@ void print_close_non_temporal(NestPrinter *p, const NestNode *loop, const char *
         if (!is_streamed(p, loop, loop, node)) continue;
         text_printf(p->out,
                     "if (non_temporal) ls_non_temporal(&%s[%s], %s_block, %s * (i64)sizeof(%s));\n",
-                    data_text(p, node), print_index(p, first_of(p, loop, node->at[0])),
+                    data_text(p, node), print_index(p, print_first_of(p, loop, node->at[0])),
                     print_packet_of(p, node), print_bracketed(p, count), storage(p, node->array));
     }
 }
@@ -471,7 +360,7 @@ void print_open_row_non_temporal(NestPrinter *p, const NestNode *loop) {
             without_kept(p, rows, node->at[0], true);
             const char *row = arena_printf(p->arena, "%s_row[%s]", name, j);
             text_printf(p->out, "%s = non_temporal ? %u * %s : %s;\n", row, columns, j,
-                        print_index(p, first_of(p, loop, node->at[0])));
+                        print_index(p, print_first_of(p, loop, node->at[0])));
             text_printf(p->out,
                         "if (!non_temporal) ls_own_lines(&%s_to[%s], %s * (i64)sizeof(%s));\n}\n",
                         name, row, print_bracketed(p, print_index(p, loop->extent)), type);
@@ -495,8 +384,8 @@ void print_close_row_non_temporal(NestPrinter *p, const NestNode *loop, const ch
             without_kept(p, rows, node->at[0], true);
             text_printf(
                 p->out, "ls_non_temporal(&%s[%s], %s_block + %u * %s, %s * (i64)sizeof(%s));\n}\n",
-                data_text(p, node), print_index(p, first_of(p, loop, node->at[0])), packet->name,
-                columns, j, print_bracketed(p, count), storage(p, node->array));
+                data_text(p, node), print_index(p, print_first_of(p, loop, node->at[0])),
+                packet->name, columns, j, print_bracketed(p, count), storage(p, node->array));
         }
     }
 }
