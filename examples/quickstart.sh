@@ -39,8 +39,11 @@ captured once as a graph; training replayed the graphs, and the host only looked
   build/lockstep emit examples/linreg/linreg.step --target cuda           the kernel, for people to read
   build/examples/charlm/charlm                                            a small GPT on a novel, in a few minutes
   build/examples/grpo/grpo                                                a game, and a policy that learns it in seconds
-  PYTHONPATH=runtime/python python3 -m lockstep --version                 the Python package, on this build
   sh examples/adamw/run.sh                                                AdamW on a .safetensors file
   build/lockstep bench examples/adamw/adamw.step --size n=16M             how near to the memory's limit
   sh tests/run.sh                                                         all tests
 EOT
+# A bare machine has no Python, and Lockstep needs none.
+if command -v python3 >/dev/null 2>&1; then
+    echo '  PYTHONPATH=runtime/python python3 -m lockstep --version                 the Python package, on this build'
+fi
