@@ -41,11 +41,11 @@ uint32_t source_add(Compiler *compiler, const char *path, const char *text, size
     *source = (Source){.path = arena_copy(arena, path, strlen(path)),
                        .text = arena_copy(arena, text, size),
                        .size = size};
-    for (size_t i = 0, start = 1; i <= size; start = i < size && text[i] == '\n', i++) {
-        if (!start) continue;
+    for (const char *line = source->text, *end; line; line = end ? end + 1 : NULL) {
         source->lines = arena_grow(arena, source->lines, source->line_count, &source->line_capacity,
                                    sizeof *source->lines);
-        source->lines[source->line_count++] = (uint32_t)i;
+        source->lines[source->line_count++] = (uint32_t)(line - source->text);
+        end = memchr(line, '\n', size - (size_t)(line - source->text));
     }
     return (uint32_t)compiler->source_count++;
 }

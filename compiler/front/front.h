@@ -47,6 +47,7 @@ typedef struct Names {
     Compiler *compiler;
     Name **buckets;
     size_t count, bucket_count;
+    uint8_t punctuation[256]; /* by first character: the first such token; 0: none */
 } Names;
 void names_open(Names *names, Compiler *compiler); /* with the reserved words */
 const Name *name_intern(Names *names, const char *text, size_t size);

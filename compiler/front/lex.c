@@ -81,6 +81,11 @@ void names_open(Names *names, Compiler *compiler) {
         name->token = TOKEN_TYPE;
         name->type = (Type)type;
     }
+    for (int kind = TOKEN_COUNT; kind-- > 0;) {
+        const TokenInfo *info = &token_info[kind];
+        if (info->class == 'P' || info->class == 'O')
+            names->punctuation[(unsigned char)info->spelling[0]] = (uint8_t)kind;
+    }
 }
 
 /* ---- tokens ---- */
@@ -218,8 +223,10 @@ static const struct {
     {"?", "write `if c then a else b`"},
 };
 
+/* Looks from the first spelling with that first character on, as half of all tokens come here. */
 static const char *punctuation_at(const Lexer *l, TokenKind *kind) {
-    for (int k = 0; k < TOKEN_COUNT; k++) {
+    const int first = l->names->punctuation[(unsigned char)peek(l, 0)];
+    for (int k = first; first && k < TOKEN_COUNT; k++) {
         const TokenInfo *info = &token_info[k];
         bool candidate = info->class == 'P' || info->class == 'O';
         if (candidate && strncmp(info->spelling, l->text + l->at, strlen(info->spelling)) == 0) {
