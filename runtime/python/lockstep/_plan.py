@@ -16,34 +16,51 @@ try:
 except ImportError:
     numpy = None  # type: ignore[assignment]
 
-WIDTH, ROW, BOX = 720, 18, 300
+ROW, BOX, SIDE, ARROW, CHARACTER = 18, 300, 210, 46, 7.5
+
+
+def _lines(kernel: Mapping[str, Any]) -> list[str]:
+    """What stands in a kernel's box. Of a loop the bytes are those of one iteration, and those
+    that a launch of all iterations moves once."""
+    moved = f"{bytes_of(kernel['bytes_read'])} read, {bytes_of(kernel['bytes_written'])} written"
+    loops = kernel.get("loops")
+    if not loops:
+        return [kernel["name"], kernel["share"], moved]
+    lines = [kernel["name"], f"{kernel['share']}, {loops}", f"{moved} in an iteration"]
+    if kernel["bytes_once"]:
+        lines.append(f"{bytes_of(kernel['bytes_once'])} once in a launch")
+    return lines
+
+
+def _room(least: int, around: int, texts: list[str]) -> int:
+    """A width that every text has room in."""
+    return max([least, *(round(CHARACTER * len(text)) + around for text in texts)])
 
 
 def drawing(step: Step, sizes: Mapping[str, int | str]) -> str:
     """The plan as SVG: a box for each kernel, left what it reads, right what it writes, and the
     bytes."""
     plan = json.loads(step.source.explain(sizes, "JSON"))["steps"][0]
-    y, parts = 40, []
+    y, parts, boxes = 40, [], [_lines(kernel) for kernel in plan["kernels"]]
+    names = [name for kernel in plan["kernels"] for name in kernel["reads"] + kernel["writes"]]
+    box = _room(BOX, 12, [line for lines in boxes for line in lines])
+    side = _room(SIDE, ARROW + 12, names)
+    width = box + 2 * side
     title = (
         f"{plan['name']}: {plan['launches']} launch{'es' * (plan['launches'] != 1)}, "
         f"{bytes_of(plan['bytes_moved'])} moved, at least {bytes_of(plan['bytes_minimum'])}"
     )
-    for kernel in plan["kernels"]:
-        rows = max(len(kernel["reads"]), len(kernel["writes"]), 3)
-        height, left, right = rows * ROW + 12, (WIDTH - BOX) // 2, (WIDTH + BOX) // 2
+    for kernel, lines in zip(plan["kernels"], boxes):
+        rows = max(len(kernel["reads"]), len(kernel["writes"]), len(lines))
+        height, left, right = rows * ROW + 12, side, side + box
         parts.append(
-            f'<rect x="{left}" y="{y}" width="{BOX}" height="{height}" rx="6" fill="#e8eef7" '
+            f'<rect x="{left}" y="{y}" width="{box}" height="{height}" rx="6" fill="#e8eef7" '
             'stroke="#3b6ea8"/>'
         )
-        lines = [
-            kernel["name"],
-            kernel["share"],
-            f"{bytes_of(kernel['bytes_read'])} read, {bytes_of(kernel['bytes_written'])} written",
-        ]
         for i, line in enumerate(lines):
             weight = ' font-weight="bold"' if i == 0 else ""
             parts.append(
-                f'<text x="{WIDTH // 2}" y="{y + ROW * (i + 1)}" text-anchor="middle"{weight}>'
+                f'<text x="{width // 2}" y="{y + ROW * (i + 1)}" text-anchor="middle"{weight}>'
                 f"{html.escape(line)}</text>"
             )
         for names, edge, anchor, sign in (
@@ -59,7 +76,7 @@ def drawing(step: Step, sizes: Mapping[str, int | str]) -> str:
                     'marker-end="url(#arrow)"/>'
                 )
                 parts.append(
-                    f'<text x="{edge + sign * 46}" y="{at}" text-anchor="{anchor}">'
+                    f'<text x="{edge + sign * ARROW}" y="{at}" text-anchor="{anchor}">'
                     f"{html.escape(name)}</text>"
                 )
         y += height + 16
@@ -69,8 +86,8 @@ def drawing(step: Step, sizes: Mapping[str, int | str]) -> str:
         'orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="#3b6ea8"/></marker></defs>'
     )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{y}" '
-        f'font-family="sans-serif" font-size="12"><rect width="{WIDTH}" height="{y}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{y}" '
+        f'font-family="sans-serif" font-size="12"><rect width="{width}" height="{y}" '
         f'fill="white"/>{marker}<text x="12" y="22" '
         f'font-size="14">{html.escape(title)}</text>{"".join(parts)}</svg>'
     )

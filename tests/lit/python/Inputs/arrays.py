@@ -5,6 +5,7 @@ import io
 import contextlib
 import sys
 import unittest
+import xml.etree.ElementTree
 
 sys.path.insert(0, sys.argv.pop(1))
 import numpy  # noqa: E402
@@ -228,6 +229,30 @@ class Arrays(unittest.TestCase):
         )
         self.assertIn("`n=many` is no length of an axis", error.getvalue())
         self.assertIn("no step of the cell has an axis `m`", error.getvalue())
+
+    def test_drawing_of_loops(self):
+        """The bytes of an iteration are called so, with what a launch moves once beside them."""
+        step = lockstep.step(
+            """step powers_of_all_those_rows[t, b](x: f32[t, b], inout a_state_with_such_a_long_name: f32[b]) {
+                for t { a_state_with_such_a_long_name = a_state_with_such_a_long_name * x }
+            }"""
+        )
+        drawn = _plan.drawing(step, {"t": 40, "b": 1 << 20})
+        self.assertIn(", for t</text>", drawn)
+        self.assertIn("8 MiB read, 4 MiB written in an iteration</text>", drawn)
+        self.assertNotIn("once", drawn)
+        root = xml.etree.ElementTree.fromstring(drawn)
+        width = float(root.get("width"))
+        for text in root.iter("{http://www.w3.org/2000/svg}text"):
+            at, size = float(text.get("x")), 7 * len(text.text)
+            begin = {"middle": at - size / 2, "end": at - size}.get(text.get("text-anchor"), at)
+            self.assertGreaterEqual(begin, 0, text.text)
+            self.assertLessEqual(begin + size, width, text.text)
+        kernel = {"name": "k", "share": "lanes", "loops": "for t", "bytes_read": 4096, "bytes_written": 0, "bytes_once": 8192}
+        self.assertEqual(
+            _plan._lines(kernel),
+            ["k", "lanes, for t", "4 KiB read, 0 B written in an iteration", "8 KiB once in a launch"],
+        )
 
     def test_lengths_of_loops(self):
         step = lockstep.step(
