@@ -70,20 +70,22 @@ static bool ends_in(const char *path, const char *end) {
     return size >= length && strcmp(path + size - length, end) == 0;
 }
 
-/* How a file of another kind that data sets come in becomes one that is read. */
-static const char *way_to_convert(const char *path) {
+/* Why a file is not read, by what stands in its name: "x.tfrecord-00001-of-00008" is one, too. */
+static const char *why_not(const char *path) {
     static const struct {
-        const char *end, *way;
+        const char *part, *why;
     } kinds[] = {
-        {".tfrecord", "; a TFRecord's examples are read by TensorFlow: numpy.save(\"x.npy\", "
-                      "numpy.stack(...)) of what tf.data.TFRecordDataset gives"},
-        {".jsonl", "; a data set reads its tokens: ls_dataset_create"},
-        {".tar", "; a data set reads the .npy files in it: ls_dataset_create"},
-        {".tar.gz", "; gunzip it: a data set reads the .npy files in a .tar"},
+        {".tfrecord", "a TFRecord; write what tf.data.TFRecordDataset gives with numpy.save, as "
+                      "numpy.save(\"x.npy\", numpy.stack(list(...)))"},
+        {".tar.gz", "packed; gunzip it: a data set reads the .npy files in a .tar"},
+        {".npz", "packed; unzip it: it holds .npy files"},
+        {".tar", "for ls_dataset_create, which reads the .npy files in it"},
+        {".jsonl", "for ls_dataset_create, which reads its tokens"},
     };
+    const char *slash = strrchr(path, '/');
     for (size_t i = 0; i < COUNT(kinds); i++)
-        if (ends_in(path, kinds[i].end)) return kinds[i].way;
-    return "";
+        if (strstr(slash ? slash : path, kinds[i].part)) return kinds[i].why;
+    return "of no kind that is read: .npy and .safetensors, in a data set .jsonl and .tar, too";
 }
 
 ls_status file_open_any(const char *path, ls_file **file) {
@@ -117,9 +119,7 @@ ls_status ls_file_open(const char *path, ls_file_format format, ls_file **file) 
                  : ends_in(path, ".safetensors") ? LS_FILE_SAFETENSORS
                                                  : format;
     if (format != LS_FILE_NPY && format != LS_FILE_SAFETENSORS)
-        return error_set(NULL, LS_ERROR_FILE,
-                         "cannot read %s: its name ends neither in .npy nor in .safetensors%s",
-                         path, way_to_convert(path));
+        return error_set(NULL, LS_ERROR_FILE, "cannot read %s: it is %s", path, why_not(path));
     ls_status status = file_open_any(path, file);
     if (status == LS_OK)
         status = format == LS_FILE_NPY ? file_read_npy(*file) : file_read_safetensors(*file);

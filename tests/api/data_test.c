@@ -354,9 +354,15 @@ static void from_many_files(void **state) {
     snprintf(paths[0], sizeof paths[0], "%s", in_folder("absent-*.npy"));
     EXPECT_FAILURE(context, LS_ERROR_FILE, ls_dataset_create(context, files, 1, NULL, &dataset),
                    "absent-*.npy: no file has such a name");
-    files[0].path = "x.tfrecord";
+    static const char *const records[] = {"x.tfrecord", "x.tfrecords", "x.tfrecord-00001-of-00008"};
+    for (size_t i = 0; i < 3; i++) {
+        files[0].path = records[i];
+        EXPECT_FAILURE(context, LS_ERROR_FILE, ls_dataset_create(context, files, 1, NULL, &dataset),
+                       records[i], "it is a TFRecord", "tf.data.TFRecordDataset");
+    }
+    files[0].path = "x.npz";
     EXPECT_FAILURE(context, LS_ERROR_FILE, ls_dataset_create(context, files, 1, NULL, &dataset),
-                   "x.tfrecord", "tf.data.TFRecordDataset");
+                   "x.npz", "unzip it");
     ls_context_destroy(context);
 }
 
@@ -427,7 +433,7 @@ static void odd_files(void **state) {
                    "cannot open", "none.npy: No such file");
     array.path = in_folder("x.bin");
     EXPECT_FAILURE(context, LS_ERROR_FILE, ls_dataset_create(context, &array, 1, NULL, &dataset),
-                   "ends neither in .npy nor in .safetensors");
+                   "it is of no kind that is read: .npy and .safetensors", ".jsonl and .tar");
     array.path = in_folder("both.safetensors");
     EXPECT_FAILURE(context, LS_ERROR_FILE, ls_dataset_create(context, &array, 1, NULL, &dataset),
                    "has 2 tensors; say which");
