@@ -20,3 +20,22 @@ ONE(cosh)
 ONE(asinh)
 ONE(acosh)
 ONE(atanh)
+ONE(erfc)
+ONE(tgamma)
+ONE(lgamma)
+TWO(remainder)
+TWO(nextafter)
+ONE(logb)
+static inline float c_ldexp(float x, float y) {
+    return y == y && y > -1000 && y < 1000 ? ldexpf(x, (int)y) : x;
+}
+static inline float c_ilogb(float x) {
+    return (float)ilogbf(x);
+}
+static inline float c_lround(float x) {
+    return fabsf(x) < 1e18f ? (float)(lroundf(x) + llrintf(x)) : 0;
+}
+static inline float c_fpclassify(float x) {
+    return (float)(fpclassify(x) + 10 * isnormal(x) + 100 * isunordered(x, 1) +
+                   1000 * isgreater(x, 1));
+}

@@ -1,5 +1,6 @@
 """Runs the C functions of a header on the CPU and holds them against Python's math, in units in the last
-place of f32.    math_bounds.py LOCKSTEP HEADER FOLDER [--emit TARGET]"""
+place of f32.    math_bounds.py LOCKSTEP HEADER FOLDER [--emit TARGET | --device DEVICE FOLDER]
+With a device the results must be, bit for bit, those that a run on the CPU left in the other folder."""
 import math
 import os
 import struct
@@ -7,6 +8,7 @@ import subprocess
 import sys
 
 lockstep, header, folder = sys.argv[1:4]
+device, like = sys.argv[5:7] if "--device" in sys.argv else ("cpu", None)
 os.makedirs(folder, exist_ok=True)
 
 
@@ -17,6 +19,51 @@ def dim(x, y):
 
 def fmod(x, y):
     return math.nan if math.isinf(x) or y == 0 else math.fmod(x, y)
+
+
+def remainder(x, y):
+    return math.nan if math.isinf(x) or y == 0 else math.remainder(x, y)
+
+
+def next_after(x, y):
+    if x == y:
+        return y
+    bits = struct.unpack("i", struct.pack("f", x))[0] & 0x7fffffff
+    if not bits:
+        return math.copysign(2.0**-149, y)
+    bits += 1 if (x < y) == (x > 0) else -1
+    return math.copysign(struct.unpack("f", struct.pack("i", bits))[0], x)
+
+
+def log_b(x):
+    return -math.inf if x == 0 else math.inf if math.isinf(x) else math.frexp(x)[1] - 1.0
+
+
+def i_log_b(x):
+    return -(2.0**31) if x == 0 else 2.0**31 if math.isinf(x) else math.frexp(x)[1] - 1.0
+
+
+def ld_exp(x, n):
+    return math.ldexp(x, int(n)) if abs(n) < 1000 else x
+
+
+def l_round(x):
+    if math.isinf(x) or abs(x) >= 1e18:
+        return 0.0
+    return math.copysign(math.floor(abs(x) + 0.5), x) + round(x)
+
+
+def gamma(x):
+    return math.copysign(math.inf, x) if x == 0 else math.nan if x == -math.inf else math.gamma(x)
+
+
+def classes(x):
+    """FP_INFINITE ... FP_NORMAL, and what the other macros say."""
+    kind = 1 if math.isinf(x) else 2 if x == 0 else 3 if abs(x) < 2.0**-126 else 4
+    return kind + 10.0 * (kind == 4) + 1000 * (x > 1)
+
+
+OF_NAN = {classes: 100.0, i_log_b: -(2.0**31), l_round: 0.0}  # ld_exp's is x, or of the lengths NaN
 
 
 # name: the exact function, arguments, bound in ulp, what x is multiplied with
@@ -34,6 +81,16 @@ FUNCTIONS = {
     "asinh": (math.asinh, 1, 1, 1e3),
     "acosh": (math.acosh, 1, 1, 50),
     "atanh": (math.atanh, 1, 1, 1),
+    "erfc": (math.erfc, 1, 1, 10),
+    "tgamma": (gamma, 1, 1, 45),
+    "lgamma": (math.lgamma, 1, 1, 1e2),
+    "remainder": (remainder, 2, 0, 1e6),
+    "nextafter": (next_after, 2, 0, 10),
+    "logb": (log_b, 1, 0, 1e20),
+    "ilogb": (i_log_b, 1, 0, 1e20),
+    "ldexp": (ld_exp, 2, 0.5, 500),
+    "lround": (l_round, 1, 0.5, 1e4),
+    "fpclassify": (classes, 1, 0, 10),
 }
 
 
@@ -55,12 +112,16 @@ def ulp(x):
 
 def exact(function, arguments):
     if any(map(math.isnan, arguments)):
+        if function in OF_NAN:
+            return OF_NAN[function]
+        if function is ld_exp:
+            return arguments[0]
         return math.inf if function is math.hypot and any(map(math.isinf, arguments)) else math.nan
     try:
         return function(*arguments)
     except ValueError:
-        pole = {math.log10: -math.inf, math.atanh: math.copysign(math.inf, arguments[0])}
-        at_pole = function in pole and abs(arguments[0]) == (function is math.atanh)
+        pole = {math.log10: -math.inf, math.atanh: math.copysign(math.inf, arguments[0]), math.lgamma: math.inf}
+        at_pole = function is math.lgamma or function in pole and abs(arguments[0]) == (function is math.atanh)
         return pole[function] if at_pole else math.nan
     except OverflowError:
         return math.inf if function is math.cosh else math.copysign(math.inf, arguments[0])
@@ -100,14 +161,14 @@ for name, (function, count, bound, scale) in FUNCTIONS.items():
     if "--emit" in sys.argv:
         text = subprocess.run([lockstep, "emit", f"{source}:{name}_of", "--target", sys.argv[5]],
                               check=True, capture_output=True, text=True).stdout
-        done += f"ls_c_{name}f(" in text
+        done += f"ls_c_{name}f(" in text or f"ls_c_c_{name}(" in text
         continue
     x = points(scale)
     z = points(scale / 3)[: len(x) - len(SPECIAL) ** 2] + [s for s in SPECIAL for _ in SPECIAL]
     paths = {key: os.path.join(folder, f"{name}.{key}.npy") for key in "xzy"}
     write(paths["x"], x)
     write(paths["z"], z)
-    subprocess.run([lockstep, "run", f"{source}:{name}_of", "--device", "cpu", f"x={paths['x']}",
+    subprocess.run([lockstep, "run", f"{source}:{name}_of", "--device", device, f"x={paths['x']}",
                     f"z={paths['z']}", "-o", f"y={paths['y']}"], check=True)
     worst, where = 0.0, None
     for a, b, found in zip(x, z, read(paths["y"])):
@@ -121,6 +182,9 @@ for name, (function, count, bound, scale) in FUNCTIONS.items():
         if error > worst:
             worst, where = error, (a, b, found, wanted)
     done += 1
+    if like and open(paths["y"], "rb").read() != open(os.path.join(like, f"{name}.y.npy"), "rb").read():
+        failed = True
+        print(f"{name}: not the CPU's bits")
     if worst > bound:
         failed = True
         print(f"{name}: {worst:.3g} ulp, more than {bound}: {where}")
