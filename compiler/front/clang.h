@@ -187,6 +187,7 @@ typedef struct Walk {
     const char **parameter_types,
         *result_type;  /* of structs and unions; NULL: numbers have their own */
     const char *inner; /* why steps cannot call it, though other functions can; NULL: they can */
+    double operations; /* about how many it takes, so far */
     uint32_t depth;
     bool too_deep;
 } Walk;

@@ -165,11 +165,25 @@ static bool walk_copy(Walk *w, CXCursor call) {
     return walk(w, parts[3]) && good;
 }
 
+/* Of `ls_exp_f32` those of `exp`; of what is no operation of the language, a few. */
+static double device_operations(const char *name) {
+    enum { FEW = 3 };
+    const char *word = name + strlen("ls_"), *end = strrchr(name, '_');
+    for (int op = 0; end > word && op < OP_COUNT; op++)
+        if (strlen(op_info[op].name) == (size_t)(end - word) &&
+            strncmp(op_info[op].name, word, (size_t)(end - word)) == 0)
+            return op_info[op].cost;
+    return FEW;
+}
+
 static bool walk_call(Walk *w, CXCursor call, CXCursor callee) {
     const char *name = c_spelling(w, callee);
     if (callee.kind != CURSOR_FUNCTION)
         return callee.kind != CURSOR_PARAMETER && c_problem(w, call, "it calls through a pointer");
-    if (is_device_function(w, callee)) return c_add_word(w, call, name, name);
+    if (is_device_function(w, callee)) {
+        w->operations += device_operations(name);
+        return c_add_word(w, call, name, name);
+    }
     if (w->u->clang.clang_Cursor_isVariadic(callee))
         return c_problem(w, call, arena_printf(w->c->arena, "it calls the variadic `%s`", name));
     CXCursor definition = w->u->clang.clang_getCursorDefinition(callee);
@@ -184,6 +198,7 @@ static bool walk_call(Walk *w, CXCursor call, CXCursor callee) {
         return c_problem_at(w, other->place,
                             arena_printf(w->c->arena, "it calls `%s`: %s", name, other->problem));
     const char *text = w->c->c_functions[other->number].name;
+    w->operations += w->c->c_functions[other->number].operations;
     return c_keep_call(w, other->number) &&
            c_add_word(w, call, name, arena_printf(w->c->arena, "ls_c_%s", text));
 }
@@ -440,6 +455,16 @@ static bool walk_expression(Walk *w, CXCursor cursor) {
     return walk_children(w, cursor, 0);
 }
 
+/* What the body takes in an iteration it takes in each. */
+static bool walk_loop(Walk *w, CXCursor cursor) {
+    enum { LOOP_TURNS = 8 }; /* how often a loop goes round is not known */
+    const double before = w->operations;
+    w->operations = 0;
+    const bool good = walk_children(w, cursor, 0);
+    w->operations = before + LOOP_TURNS * w->operations;
+    return good;
+}
+
 static bool walk(Walk *w, CXCursor cursor) {
     switch (cursor.kind) {
     case CURSOR_TYPE_REFERENCE: return walk_type(w, cursor);
@@ -451,13 +476,19 @@ static bool walk(Walk *w, CXCursor cursor) {
     case CURSOR_DEFAULT:
     case CURSOR_IF:
     case CURSOR_SWITCH:
-    case CURSOR_WHILE:
-    case CURSOR_DO:
-    case CURSOR_FOR:
     case CURSOR_CONTINUE:
     case CURSOR_BREAK:
     case CURSOR_RETURN:
     case CURSOR_NULL: return walk_children(w, cursor, 0);
+    case CURSOR_WHILE:
+    case CURSOR_DO:
+    case CURSOR_FOR: return walk_loop(w, cursor);
+    case CURSOR_UNARY:
+    case CURSOR_BINARY:
+    case CURSOR_COMPOUND_ASSIGNMENT:
+    case CURSOR_CONDITIONAL:
+    case CURSOR_CAST:
+    case CURSOR_SUBSCRIPT: w->operations++; return walk_expression(w, cursor);
     case CURSOR_UNEXPOSED_EXPRESSION:
     case CURSOR_REFERENCE:
     case CURSOR_CALL:
@@ -465,12 +496,6 @@ static bool walk(Walk *w, CXCursor cursor) {
     case CURSOR_FLOAT:
     case CURSOR_CHARACTER:
     case CURSOR_PARENTHESES:
-    case CURSOR_UNARY:
-    case CURSOR_BINARY:
-    case CURSOR_COMPOUND_ASSIGNMENT:
-    case CURSOR_CONDITIONAL:
-    case CURSOR_CAST:
-    case CURSOR_SUBSCRIPT:
     case CURSOR_MEMBER:
     case CURSOR_SIZEOF: return walk_expression(w, cursor);
     case CURSOR_LIST: return walk_list(w, cursor);
@@ -569,6 +594,7 @@ static bool check_unset(Walk *w) {
 }
 
 CSymbol *c_function(Checker *c, ClangUnit *u, CXCursor cursor) {
+    enum { OPERATIONS_MAX = 1 << 30 }; /* loops in each other */
     const char *text = clang_text(c, u, u->clang.clang_getCursorSpelling(cursor));
     const Name *name = name_intern(c->names, text, strlen(text));
     Symbol *known = scope_find_here(&c->c_unit->functions, name);
@@ -603,6 +629,8 @@ CSymbol *c_function(Checker *c, ClangUnit *u, CXCursor cursor) {
             c_problem(&w, cursor, "it contains what kernels cannot take over");
         function.calls = w.calls;
         function.call_count = w.call_count;
+        function.operations =
+            w.operations < OPERATIONS_MAX ? 1 + (uint32_t)w.operations : OPERATIONS_MAX;
         if (good) s->number = add_function(c, function, &w, names);
         s->inner = w.inner;
     }

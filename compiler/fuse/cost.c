@@ -380,6 +380,13 @@ double plan_minimum(const Plan *plan, const PlanSizes *sizes) {
     return minimum;
 }
 
+/* What a call takes where its function says so. */
+static Operations value_operations(const Function *f, const Value *value) {
+    const double own = value->op == OP_CALL ? f->functions[value->payload].operations : 0;
+    if (own > 0) return (Operations){own, own};
+    return (Operations){op_info[value->op].cost, op_info[value->op].work};
+}
+
 /* The operations of the phase, without values already marked in `counted`; marks those that it
  * counts. NULL: all values count. */
 static Operations count_operations(const Plan *plan, const PlanSizes *sizes, const Phase *phase,
@@ -394,8 +401,9 @@ static Operations count_operations(const Plan *plan, const PlanSizes *sizes, con
         const bool computed =
             reduces || (phase->levels[i] == LEVEL_ELEMENT && !plan_is_read(plan, phase, v));
         if (!computed || (counted && counted[v])) continue;
-        sum.cost += op_info[values[v].op].cost;
-        sum.work += op_info[values[v].op].work;
+        const Operations own = value_operations(plan->function, &values[v]);
+        sum.cost += own.cost;
+        sum.work += own.work;
         if (counted) counted[v] = true;
     }
     return (Operations){sum.cost * elements, sum.work * elements};

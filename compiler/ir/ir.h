@@ -120,6 +120,7 @@ typedef struct CFunction {
     const char *source; /* its definition in the words of kernels, called ls_c_NAME */
     const int *calls;   /* the numbers of those it calls, which are below its own */
     size_t call_count;
+    uint32_t operations; /* about how many it takes; 0: not known */
 } CFunction;
 
 /* Of a part that is all of a loop's body, or of several loops in each other: what one launch needs

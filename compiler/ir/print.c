@@ -122,6 +122,7 @@ static void print_function(const CFunction *function, Text *out) {
     for (size_t i = 0; i < function->parameter_count; i++)
         text_printf(out, "%s%s", i ? ", " : "", type_info[function->parameters[i]].name);
     text_printf(out, "): %s", type_info[function->result].name);
+    if (function->operations) text_printf(out, " takes %u", function->operations);
     for (size_t i = 0; i < function->parameter_count && function->derivatives; i++) {
         text_puts(out, i ? ", " : " by ");
         if (function->derivatives[i] < 0)

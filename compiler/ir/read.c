@@ -419,10 +419,10 @@ static bool read_axis_line(IrReader *r, const char *line) {
     return true;
 }
 
-/* `function NAME`, which steps do not call; or `function NAME(types): type`, and ` by` a number or
- * `none` for each parameter. */
+/* `function NAME`, which steps do not call; or `function NAME(types): type`, ` takes` and a number
+ * of operations, and ` by` a number or `none` for each parameter. */
 static bool read_function(IrReader *r) {
-    enum { FUNCTIONS = 64, PARAMETERS = 32 };
+    enum { FUNCTIONS = 64, PARAMETERS = 32, OPERATIONS = 1 << 30 };
     Function *f = r->f;
     CFunction *functions = (CFunction *)(uintptr_t)f->functions, new = {.source = ""};
     if (!functions) f->functions = functions = arena_alloc(f->arena, FUNCTIONS * sizeof new);
@@ -441,6 +441,12 @@ static bool read_function(IrReader *r) {
         if (!ir_read_type(r, &new.parameters[new.parameter_count++])) return false;
     }
     if (!reader_expect(&r->words, ":") || !ir_read_type(r, &new.result)) return false;
+    if (reader_accept(&r->words, "takes")) {
+        int64_t operations;
+        if (!reader_integer(&r->words, OPERATIONS, "a number of operations", &operations))
+            return false;
+        new.operations = (uint32_t)operations;
+    }
     if (reader_accept(&r->words, "by")) {
         new.derivatives = arena_alloc(f->arena, PARAMETERS * sizeof *new.derivatives);
         for (size_t i = 0; i < new.parameter_count; i++) {
