@@ -316,7 +316,9 @@ typedef struct NestNode NestNode;
 typedef struct Index Index;
 typedef uint32_t SymbolId;
 
-/* hints.c: the pragma before a loop over columns, and before one over elements */
+/* hints.c: the pragma before a loop over columns, and before one over elements; whether a compiler
+ * has to be told that arrays are apart */
+bool emit_has_many_pairs(const Emitter *e);
 const char *emit_independent(const Emitter *e);
 const char *emit_interleaved(const Emitter *e, const NestNode *body);
 

@@ -20,6 +20,26 @@ static unsigned element_cost(const Emitter *e) {
     return cost;
 }
 
+/* Whether more pairs of arrays, one of each written, are touched than compilers compare the
+ * addresses of ahead of a loop (clang: 8); beyond, they make no vector code. Not where two may be
+ * views of one array. */
+bool emit_has_many_pairs(const Emitter *e) {
+    enum { PAIRS_MAX = 8 };
+    const AxisSet along = e->phase->inner ? e->phase->inner : e->phase->outer;
+    uint32_t read = 0, written = 0;
+    for (uint32_t i = 0; i < e->plan->array_count; i++) {
+        const uint32_t parameter = e->plan->arrays[i].parameter;
+        if (!(e->plan->arrays[i].axes & along)) continue; /* one element for the loop */
+        if (e->f->iteration && parameter != UINT32_MAX && !e->f->iteration->sole[parameter])
+            return false;
+        if (plan_writes(e->phase, i))
+            written++;
+        else if (plan_value_reads(e->plan, e->phase, i))
+            read++;
+    }
+    return written * read + written * (written - 1) / 2 > PAIRS_MAX;
+}
+
 /* The pragma before a loop over columns that says that its iterations are independent (ivdep),
  * where nothing is read or added to at other coordinates. Without it compilers would compare all
  * arrays' addresses, or give up. */
@@ -43,12 +63,9 @@ static bool stores_sometimes(const NestNode *body) {
     return false;
 }
 
-/* The line before a map's loop that says how many vectors to interleave; none where a store may be
- * left out: there clang 14, told to interleave what it does not vectorize, moves loads to that
- * store, past others to the same array. */
-const char *emit_interleaved(const Emitter *e, const NestNode *body) {
+/* How many vectors of a map's loop to interleave. */
+static const char *vectors_at_once(const Emitter *e) {
     enum { COST_MAX = 80 };
-    if (stores_sometimes(body)) return "";
     if (e->target->vectors_at_once)
         return arena_printf(e->arena, "LS_VECTORS_AT_ONCE(%u)\n", e->target->vectors_at_once);
     bool narrow = element_cost(e) <= COST_MAX;
@@ -58,4 +75,14 @@ const char *emit_interleaved(const Emitter *e, const NestNode *body) {
         if (e->plan->arrays[i].axes && plan_value_reads(e->plan, e->phase, i))
             narrow &= type_info[e->plan->arrays[i].type].size < 4;
     return narrow ? "LS_INTERLEAVED_NARROW\n" : "LS_INTERLEAVED\n";
+}
+
+/* The lines before a map's loop; none where a store may be left out: there clang 14, told to
+ * interleave what it does not vectorize, moves loads to that store, past others to the same array.
+ */
+const char *emit_interleaved(const Emitter *e, const NestNode *body) {
+    if (stores_sometimes(body)) return "";
+    const char *independent = emit_has_many_pairs(e) ? emit_independent(e) : "";
+    return arena_printf(e->arena, "%s%s%s", independent, *independent ? "\n" : "",
+                        vectors_at_once(e));
 }

@@ -318,11 +318,13 @@ static bool has_serial(const NestNode *body) {
     return false;
 }
 
-/* Whether the loop goes over a chunk of columns, and does more than to take what folds of others
- * come to. */
-static bool is_of_columns(const NestPrinter *p, const NestNode *loop) {
-    if (p->e->phase->shape != SHAPE_COLUMNS || loop->loop != LOOP_SERIAL) return false;
-    return !has_serial(loop->body) && !takes_others(loop);
+/* Whether compilers have to be told that iterations are independent: those of a loop over a chunk of
+ * columns, or the lanes of a tile, that does more than to take what folds of others come to. */
+static bool is_independent(const NestPrinter *p, const NestNode *loop) {
+    if (p->nest->lanes > 1 || loop->loop != LOOP_SERIAL) return false;
+    if (has_serial(loop->body) || takes_others(loop)) return false;
+    return p->e->phase->shape == SHAPE_COLUMNS ||
+           (nest_has(loop->body, NEST_LOOP) && emit_has_many_pairs(p->e));
 }
 
 /* A batch of rows: a loop that computes each row's own values, then one call that reduces all. */
@@ -366,7 +368,7 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
         p->columns = loop->name;
         print_open_row_non_temporal(p, loop);
     }
-    if (p->nest->lanes == 1 && is_of_columns(p, loop)) {
+    if (is_independent(p, loop)) {
         text_printf(p->out, "%s\n", emit_independent(p->e));
     } else if (run) {
         if (!carries(p, loop->body, false)) text_puts(p->out, emit_interleaved(p->e, loop->body));
