@@ -233,8 +233,11 @@ static int run(const Invocation *invocation) {
     ls_compilation *compilation;
     StringList sizes = {0};
     if (invocation->argument_count != 1)
-        return usage_error(invocation->command, "explain takes one file, %zu given",
-                           invocation->argument_count);
+        return usage_error(
+            invocation->command, "explain takes one file, %zu given%s", invocation->argument_count,
+            invocation->argument_count > 1 && options->svg + options->dot + options->json
+                ? ": what it writes is named by -o, as in --svg -o plan.svg"
+                : "");
     if (options->json + options->dot + options->svg + options->schedule > 1)
         return usage_error(invocation->command,
                            "only one of --json, --dot, --svg and --schedule can be had at once");
