@@ -80,7 +80,7 @@ static bool tile_row(ItemBuilder *b) {
     const TileNumbers numbers = {.single = b->single, .rows = ROWS, .scattered = true};
     const char *problem = schedule_trees(b->nest, &(*b->row)->body, &numbers);
     if (problem) return items_refuse(b, problem);
-    if (!b->single && b->nest->warps == 1) items_short_rows(b);
+    if (!b->single) items_short_rows(b);
     return true;
 }
 

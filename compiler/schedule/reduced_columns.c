@@ -449,7 +449,6 @@ PlainNest *schedule_reduced_columns(const Plan *plan, uint32_t phase, const Item
                           .nest = items.nest,
                           .arena = arena,
                           .finish = numbers->portion == PORTION_FINISH};
-    if (numbers->warps > 1) items.plain->item_length = TILE;
     if (column_take(&b->tile) && suits_block(b)) {
         build(b);
         if (numbers->warps > 1) finish_block(b, numbers->load_bytes);
