@@ -22,12 +22,6 @@ bool items_refuse(ItemBuilder *b, const char *problem) {
 
 /* ---- indices and nodes ---- */
 
-static Index *subscript(ItemBuilder *b, Index at) {
-    Index *list = nest_at(b->nest, 1);
-    list[0] = at;
-    return list;
-}
-
 Index items_bounded(ItemBuilder *b, NestNode ***end, Op op, Index x, int64_t bound,
                     const char *name) {
     Nest *nest = b->nest;
@@ -148,7 +142,7 @@ SymbolId items_global(ItemBuilder *b, const char *name, Type type) {
              (NestNode){.kind = NEST_ALLOC,
                         .scope = SCOPE_GLOBAL,
                         .name = id,
-                        .at = subscript(b, make_number(b->nest, 1)),
+                        .at = nest_subscript(b->nest, make_number(b->nest, 1)),
                         .at_count = 1});
     return id;
 }
@@ -161,7 +155,7 @@ NestNode **items_arrive(ItemBuilder *b, NestNode ***end, const char *counters, I
              (NestNode){.kind = NEST_ARRIVE,
                         .name = last,
                         .array = items_global(b, counters, TYPE_U32),
-                        .at = subscript(b, at),
+                        .at = nest_subscript(b->nest, at),
                         .at_count = 1,
                         .extent = of,
                         .value = by});
@@ -180,17 +174,17 @@ static void combine_groups(ItemBuilder *b, NestNode *rest, NestNode ***end, Inde
         NestNode *combine = nest_add(nest, end, *node);
         combine->next = NULL;
         combine->name = nest_symbol(b->nest, "group", NAMED_VALUE, part.type);
-        combine->at =
-            subscript(b, make_add(b->nest, node->at[0], make_scale(b->nest, block, TILE)));
+        combine->at = nest_subscript(
+            b->nest, make_add(b->nest, node->at[0], make_scale(b->nest, block, TILE)));
         combine->extent = count;
         nest_add(nest, end,
                  (NestNode){.kind = NEST_STORE,
                             .array = own,
-                            .at = subscript(b, make_add(b->nest, base, block)),
+                            .at = nest_subscript(b->nest, make_add(b->nest, base, block)),
                             .at_count = 1,
                             .value = nest_name(nest, combine->name)});
         node->array = own;
-        node->at = subscript(b, base);
+        node->at = nest_subscript(b->nest, base);
         node->extent = blocks;
     }
 }
@@ -231,7 +225,7 @@ void items_finished(ItemBuilder *b, NestNode **body, Index row) {
              (NestNode){.kind = NEST_STORE,
                         .array = b->plain->finished,
                         .list = b->tensors ? b->tensors->name : 0,
-                        .at = subscript(b, row),
+                        .at = nest_subscript(b->nest, row),
                         .at_count = 1,
                         .value = ir_constant(b->nest->values, TYPE_BOOL, 1)});
 }

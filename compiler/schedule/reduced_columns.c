@@ -237,7 +237,7 @@ static void finish_item(ColumnsBuilder *b, NestNode ***end, Index outer) {
              (NestNode){.kind = NEST_ALLOC,
                         .scope = SCOPE_REGISTER,
                         .name = room,
-                        .at = subscripts(b, make_number(b->nest, 1), make_number(b->nest, 1)),
+                        .at = nest_subscript(b->nest, make_number(b->nest, 1)),
                         .at_count = 1});
     leave_totals(b, &inside);
     find_complete(b, &inside, room);
