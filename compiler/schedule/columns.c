@@ -266,7 +266,6 @@ static bool are_values(const NestNode *body, const NestNode *end) {
 
 /* The tiles of a chunk of columns, each by its lanes, then the combination of their values. */
 static NestNode *by_tiles(ColumnBuilder *b) {
-    Nest *nest = b->nest;
     NestNode *lifted = lift(b), *traversal = *find_traversal(b->columns),
              *tiles = arena_alloc(b->arena, sizeof *tiles);
     NestNode *rest = NULL;
