@@ -303,9 +303,6 @@ PlanSizes plan_sizes_read(const Function *f, const char *const *words, size_t co
 int64_t plan_sizes_length(const PlanSizes *s, size_t axis, size_t tensor);
 /* The elements of all tensors, each counted once. */
 double plan_sizes_elements(const PlanSizes *s, AxisSet axes);
-/* outer times inner in parts of `divide`, at least `minimum` */
-double plan_sizes_parts(const PlanSizes *s, AxisSet outer, AxisSet inner, double divide,
-                        double minimum);
 double plan_sizes_array_bytes(const PlanSizes *s, const Array *array);
 double plan_sizes_extent(const PlanSizes *s, const ls_image_extent *e);
 /* The same with each tensor's share rounded up to a multiple of `step`. */

@@ -179,13 +179,13 @@ static void make_ready(Order *o, uint32_t phase) {
  * one that was placed earlier. */
 static bool is_better(const Order *o, uint32_t a, uint32_t b) {
     const Phase *phases = o->p->plan->phases;
-    const AxisSet space[] = {space_of(&phases[a]), space_of(&phases[b])};
+    const AxisSet own = space_of(&phases[a]), other = space_of(&phases[b]);
     const AxisSet last = o->taken ? space_of(&o->ordered[o->taken - 1]) : 0;
     if (o->ahead[a] != o->ahead[b]) return o->ahead[a] > o->ahead[b];
     if (o->ahead[a]) return a < b;
-    if ((space[0] == last) != (space[1] == last)) return space[0] == last;
-    if (space[0] != space[1] && (space[0] & space[1]) == space[1]) return true;
-    if (space[0] != space[1] && (space[0] & space[1]) == space[0]) return false;
+    if ((own == last) != (other == last)) return own == last;
+    if (own != other && (own & other) == other) return true;
+    if (own != other && (own & other) == own) return false;
     return a < b;
 }
 

@@ -339,16 +339,13 @@ static void take_kernels(PlanReader *r) {
         plan->kernel_count = compared->count;
     }
     for (size_t i = 0; i < plan->grouping_count; i++) {
-        plan->groupings[i].kernels = r->kernels[1 + i].items;
-        plan->groupings[i].count = r->kernels[1 + i].count;
+        const KernelList *own = &r->kernels[1 + i];
+        plan->groupings[i].kernels = own->items;
+        plan->groupings[i].count = own->count;
+        for (size_t k = 0; k < own->count && plan->stage >= PLAN_GROUPED; k++)
+            if (own->items[k].pre_reductions <= own->items[k].first)
+                plan_find_arrays(plan, &own->items[k], r->p->arena);
     }
-    if (plan->stage < PLAN_GROUPED) return;
-    for (size_t i = 0; i <= plan->grouping_count; i++)
-        for (size_t k = 0; k < r->kernels[i].count; k++) {
-            Kernel *kernel = &r->kernels[i].items[k];
-            if (kernel->pre_reductions <= kernel->first)
-                plan_find_arrays(plan, kernel, r->p->arena);
-        }
 }
 
 Plan *plan_read(Compiler *compiler, Arena *arena, uint32_t source) {

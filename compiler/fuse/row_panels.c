@@ -116,8 +116,7 @@ static Run run_around(const Plan *plan, uint32_t index) {
     if (phase->shape != SHAPE_COLUMNS || !belongs(plan, &run, phase)) return (Run){0};
     for (uint32_t axis = 0; axis < f->axis_count; axis++)
         if ((run.rows | run.columns) >> axis & 1 &&
-            (f->axes[axis].parent >= 0 || f->axes[axis].whole >= 0 ||
-             ir_list_axis(f, (AxisSet)1 << axis) >= 0))
+            (f->axes[axis].parent >= 0 || f->axes[axis].whole >= 0))
             return (Run){0};
     while (run.first && extends(plan, &run, run.first - 1)) run.first--, run.count++;
     while (run.first + run.count < plan->phase_count && extends(plan, &run, run.first + run.count))

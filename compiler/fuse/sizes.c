@@ -216,23 +216,13 @@ static double product(const PlanSizes *s, AxisSet axes, int list, size_t tensor)
     return elements;
 }
 
-double plan_sizes_parts(const PlanSizes *s, AxisSet outer, AxisSet inner, double divide,
-                        double minimum) {
-    const Function *f = s->function;
-    int list = ir_list_axis(f, outer | inner);
-    double tensors = list < 0 ? 1 : (double)plan_sizes_length(s, (size_t)list, 0);
-    size_t rounds = list >= 0 && s->uneven ? (size_t)tensors : tensors > 0;
-    double total = 0;
-    for (size_t i = 0; i < rounds; i++) {
-        double parts = product(s, inner, list, i) / divide;
-        if (divide > 1 && parts > (double)(uint64_t)parts) parts = (double)(uint64_t)parts + 1;
-        total += product(s, outer, list, i) * (parts < minimum ? minimum : parts);
-    }
-    return rounds == 1 && list >= 0 ? total * tensors : total;
-}
-
 double plan_sizes_elements(const PlanSizes *s, AxisSet axes) {
-    return plan_sizes_parts(s, axes, 0, 1, 0);
+    const int list = ir_list_axis(s->function, axes);
+    const double tensors = list < 0 ? 1 : (double)plan_sizes_length(s, (size_t)list, 0);
+    const size_t rounds = list >= 0 && s->uneven ? (size_t)tensors : tensors > 0;
+    double total = 0;
+    for (size_t i = 0; i < rounds; i++) total += product(s, axes, list, i);
+    return rounds == 1 && list >= 0 ? total * tensors : total;
 }
 
 double plan_sizes_array_bytes(const PlanSizes *s, const Array *array) {

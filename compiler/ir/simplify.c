@@ -218,6 +218,33 @@ static ValueId reduce_nothing(Function *f, const Value *v) {
     return ir_op(f, OP_ADD, v->arg[0], ir_constant_number(f, (Type)v->type, 0.0), 0);
 }
 
+/* What the reduction of no elements is. */
+static ValueId of_nothing(Function *f, const Value *v) {
+    const Type type = (Type)v->type;
+    switch (v->op) {
+    case OP_SUM: return ir_constant_number(f, type, 0.0);
+    case OP_PROD: return ir_constant_number(f, type, 1.0);
+    case OP_REDUCE_MIN: return ir_constant_number(f, type, INFINITY);
+    case OP_ANY: return ir_constant(f, type, 0);
+    case OP_ALL: return ir_constant(f, type, 1);
+    case OP_ARGMIN:
+    case OP_ARGMAX: return ir_constant_number(f, type, -1);
+    default: return ir_constant_number(f, type, -INFINITY);
+    }
+}
+
+/* reduction[n](x) -> what it is of nothing, where n, or what n counts blocks of, has no elements.
+ */
+static ValueId reduce_empty(Function *f, const Value *v) {
+    if (!(op_info[v->op].flags & OP_REDUCTION)) return 0;
+    for (uint32_t a = 0; a < f->axis_count; a++) {
+        const int whole = f->axes[a].whole;
+        if (v->payload >> a & 1 && f->axes[whole < 0 ? (int)a : whole].fixed == 0)
+            return of_nothing(f, v);
+    }
+    return 0;
+}
+
 /* reduction[k](broadcast x) -> broadcast reduction[k](x), for the axes that are not reduced and on
  * which none of those hangs. */
 static ValueId reduce_broadcast(Function *f, const Value *v) {
@@ -297,9 +324,9 @@ static ValueId gather_broadcast(Function *f, const Value *v) {
 
 typedef ValueId (*Rule)(Function *f, const Value *v);
 static const Rule rules[] = {
-    fold,           cast_of_cast,     round_of_rounded, round_of_kept,    divide_by_power,
-    reduce_nothing, reduce_broadcast, broadcast_last,   gather_broadcast, any_of_count,
-    index_in_range};
+    fold,           cast_of_cast,  round_of_rounded, round_of_kept,  divide_by_power,
+    reduce_nothing, reduce_empty,  reduce_broadcast, broadcast_last, gather_broadcast,
+    any_of_count,   index_in_range};
 
 /* ---- the pass ---- */
 

@@ -241,7 +241,8 @@ ValueId nest_index_value(Nest *nest, Index index); /* as an i64 */
 const Index *nest_index_of(const Nest *nest, const Value *value); /* of a VALUE_INDEX */
 /* A node behind the last one that was added at *end; gives the place for the next. */
 NestNode *nest_add(Nest *nest, NestNode ***end, NestNode node);
-Index *nest_at(Nest *nest, size_t count); /* memory for that many subscripts */
+Index *nest_at(Nest *nest, size_t count);    /* memory for that many subscripts */
+Index *nest_subscript(Nest *nest, Index at); /* one */
 /* The nest as it is, with nodes of its own, so that a pass may change them. */
 NestNode *nest_copy(Arena *arena, const NestNode *node);
 /* Whether the value is made of the symbol. */

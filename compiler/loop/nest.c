@@ -126,6 +126,12 @@ Index *nest_at(Nest *nest, size_t count) {
     return arena_alloc(nest->arena, (count + 1) * sizeof(Index));
 }
 
+Index *nest_subscript(Nest *nest, Index at) {
+    Index *list = nest_at(nest, 1);
+    list[0] = at;
+    return list;
+}
+
 NestNode *nest_copy(Arena *arena, const NestNode *node) {
     NestNode *first = NULL, **end = &first;
     for (; node; node = node->next) {

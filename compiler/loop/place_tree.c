@@ -134,12 +134,6 @@ static SymbolId named(Placing *p, const char *suffix, NamedKind kind, Type type)
     return nest_symbol(p->nest, arena_printf(p->nest->arena, "%s_%s", name, suffix), kind, type);
 }
 
-static Index *subscript(Placing *p, Index at) {
-    Index *list = nest_at(p->nest, 1);
-    list[0] = at;
-    return list;
-}
-
 static NestNode fold(const Placing *p, SymbolId name, int64_t leaves, Index *dims, size_t count) {
     return (NestNode){.kind = NEST_FOLD,
                       .name = name,
@@ -158,7 +152,8 @@ static void place_rows(Placing *p) {
     p->rows = named(p, "row", NAMED_TREE, p->declaration->type);
     NestNode *begin = arena_alloc(arena, sizeof *begin), **end = &p->row->next, *after = *end;
     const size_t dims = p->element ? 1 : 0;
-    *begin = fold(p, p->rows, rows_of(p), subscript(p, index_number(arena, p->width)), dims);
+    *begin =
+        fold(p, p->rows, rows_of(p), nest_subscript(p->nest, index_number(arena, p->width)), dims);
     begin->next = p->across->body;
     p->across->body = begin;
     const SymbolId value = named(p, "value", NAMED_VALUE, p->declaration->type);
@@ -182,12 +177,12 @@ static void place_rows(Placing *p) {
              (NestNode){.kind = NEST_COMBINE,
                         .name = value,
                         .array = p->rows,
-                        .at = subscript(p, e),
+                        .at = nest_subscript(p->nest, e),
                         .at_count = dims});
     nest_add(nest, &end,
              (NestNode){.kind = NEST_PUSH,
                         .array = p->lanes,
-                        .at = subscript(p, lane),
+                        .at = nest_subscript(p->nest, lane),
                         .at_count = 1,
                         .value = nest_name(nest, value)});
     *end = after;
@@ -217,7 +212,7 @@ static void place_lanes(Placing *p, NestScope scope) {
         nest_add(nest, &end,
                  (NestNode){.kind = NEST_STORE,
                             .array = p->parts,
-                            .at = subscript(p, p->tile),
+                            .at = nest_subscript(p->nest, p->tile),
                             .at_count = 1,
                             .value = nest_name(nest, value)});
     }
@@ -245,7 +240,7 @@ static void place_result(Placing *p, NestScope scope) {
         }
         combine->array = p->parts;
         combine->op = p->declaration->op;
-        combine->at = subscript(p, (Index){NULL, 0});
+        combine->at = nest_subscript(p->nest, (Index){NULL, 0});
         combine->at_count = 1;
         combine->extent = p->tiles;
         return;
@@ -310,7 +305,7 @@ const char *nest_place_tree(Nest *nest, SymbolId tree, NestScope scope) {
                  (NestNode){.kind = NEST_ALLOC,
                             .scope = scope,
                             .name = p.parts,
-                            .at = subscript(&p, room),
+                            .at = nest_subscript(p.nest, room),
                             .at_count = 1});
         *end = declared->next;
     }

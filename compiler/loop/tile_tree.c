@@ -55,12 +55,6 @@ static SymbolId named(const Tiling *t, const char *suffix, NamedKind kind, Type 
     return nest_symbol(t->nest, arena_printf(t->nest->arena, "%s_%s", name, suffix), kind, type);
 }
 
-static Index *subscript(const Tiling *t, Index at) {
-    Index *list = nest_at(t->nest, 1);
-    list[0] = at;
-    return list;
-}
-
 /* Around the loop over a tile's elements: its tree, and what that comes to. */
 static void place_tile(Tiling *t, Op op, Type type, SymbolId parts) {
     Nest *nest = t->nest;
@@ -68,7 +62,7 @@ static void place_tile(Tiling *t, Op op, Type type, SymbolId parts) {
     const SymbolId tree = named(t, "tree", NAMED_TREE, type);
     const SymbolId value = named(t, "tile", NAMED_VALUE, nest->symbols[t->combine->name].type);
     t->push->array = tree;
-    t->push->at = subscript(t, index_symbol(nest->arena, loop->name));
+    t->push->at = nest_subscript(t->nest, index_symbol(nest->arena, loop->name));
     *end = NULL;
     nest_add(nest, &end,
              (NestNode){
@@ -82,7 +76,7 @@ static void place_tile(Tiling *t, Op op, Type type, SymbolId parts) {
     nest_add(nest, &end,
              (NestNode){.kind = NEST_STORE,
                         .array = parts,
-                        .at = subscript(t, t->tile),
+                        .at = nest_subscript(t->nest, t->tile),
                         .at_count = 1,
                         .value = nest_name(nest, value)});
     *end = after;
@@ -110,12 +104,12 @@ const char *nest_tile_tree(Nest *nest, SymbolId tree, NestScope scope) {
              (NestNode){.kind = NEST_ALLOC,
                         .scope = scope,
                         .name = parts,
-                        .at = subscript(&t, tiles),
+                        .at = nest_subscript(t.nest, tiles),
                         .at_count = 1});
     *end = declared.next;
     t.combine->array = parts;
     t.combine->op = declared.op;
-    t.combine->at = subscript(&t, (Index){NULL, 0});
+    t.combine->at = nest_subscript(t.nest, (Index){NULL, 0});
     t.combine->at_count = 1;
     t.combine->extent = tiles;
     return NULL;

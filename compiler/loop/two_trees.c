@@ -172,12 +172,6 @@ static SymbolId named(TwoTrees *x, const char *suffix, NamedKind kind, Type type
     return nest_symbol(nest, arena_printf(nest->arena, "%s_%s", name, suffix), kind, type);
 }
 
-static Index *subscript(TwoTrees *x, Index at) {
-    Index *list = nest_at(x->nest, 1);
-    list[0] = at;
-    return list;
-}
-
 static ValueId let(TwoTrees *x, NestNode ***end, const char *suffix, ValueId value) {
     const SymbolId id = named(x, suffix, NAMED_VALUE, (Type)x->nest->values->values[value].type);
     nest_add(x->nest, end, (NestNode){.kind = NEST_LET, .name = id, .value = value});
@@ -186,10 +180,12 @@ static ValueId let(TwoTrees *x, NestNode ***end, const char *suffix, ValueId val
 
 static ValueId load(TwoTrees *x, NestNode ***end, const char *suffix, SymbolId array, Index at) {
     const SymbolId id = named(x, suffix, NAMED_VALUE, x->nest->symbols[array].type);
-    nest_add(
-        x->nest, end,
-        (NestNode){
-            .kind = NEST_LOAD, .name = id, .array = array, .at = subscript(x, at), .at_count = 1});
+    nest_add(x->nest, end,
+             (NestNode){.kind = NEST_LOAD,
+                        .name = id,
+                        .array = array,
+                        .at = nest_subscript(x->nest, at),
+                        .at_count = 1});
     return nest_name(x->nest, id);
 }
 
@@ -197,7 +193,7 @@ static void store(TwoTrees *x, NestNode ***end, SymbolId array, Index at, ValueI
     nest_add(x->nest, end,
              (NestNode){.kind = NEST_STORE,
                         .array = array,
-                        .at = subscript(x, at),
+                        .at = nest_subscript(x->nest, at),
                         .at_count = 1,
                         .value = value});
 }
@@ -215,7 +211,7 @@ static ValueId tile_tree(TwoTrees *x, NestNode ***end, const char *suffix, Op op
                         .type = type,
                         .extent = loop->extent});
     push->array = tree;
-    push->at = subscript(x, index_symbol(nest->arena, loop->name));
+    push->at = nest_subscript(x->nest, index_symbol(nest->arena, loop->name));
     push->value = value;
     nest_add(nest, end, *loop);
     nest_add(
@@ -266,7 +262,7 @@ static ValueId combine_memory(TwoTrees *x, NestNode ***end, const char *suffix, 
                         .name = result,
                         .array = array,
                         .op = operation,
-                        .at = subscript(x, (Index){NULL, 0}),
+                        .at = nest_subscript(x->nest, (Index){NULL, 0}),
                         .at_count = 1,
                         .extent = x->tiles});
     return nest_name(x->nest, result);
@@ -306,7 +302,7 @@ static void combine_tiles(TwoTrees *x, NestNode ***end, ValueId result[2]) {
     nest_add(nest, &inside,
              (NestNode){.kind = NEST_PUSH,
                         .array = all,
-                        .at = subscript(x, at),
+                        .at = nest_subscript(x->nest, at),
                         .at_count = 1,
                         .value = counted});
     nest_add(
@@ -332,7 +328,7 @@ static void add_memory(TwoTrees *x, NestNode ***end, SymbolId array, NestScope s
              (NestNode){.kind = NEST_ALLOC,
                         .scope = scope,
                         .name = array,
-                        .at = subscript(x, x->room),
+                        .at = nest_subscript(x->nest, x->room),
                         .at_count = 1});
 }
 

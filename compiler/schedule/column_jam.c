@@ -43,8 +43,7 @@ bool column_by_rows(ColumnTile *b, ColumnPass *p, NestNode ***end) {
     Nest *nest = b->nest;
     int64_t columns;
     if (!column_is_plain(b) || !b->tree_count || !index_is_number(b->width, &columns)) return false;
-    if (columns < 1 || columns > COLUMNS_MAX || columns * (int64_t)b->tree_count > TREES_MAX)
-        return false;
+    if (columns > COLUMNS_MAX || columns * (int64_t)b->tree_count > TREES_MAX) return false;
     if (!may_repeat(b, p)) return false;
     SymbolId *trees = arena_alloc(b->arena, (size_t)columns * b->tree_count * sizeof *trees);
     const SymbolId r = make_loop_name(nest, "r");

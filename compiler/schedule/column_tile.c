@@ -510,7 +510,7 @@ static void rows_ahead(ColumnPass *p, NestNode ***end) {
 ValueId column_total(ColumnTile *b, const ColumnTree *tree, ValueId value) {
     Function *f = b->nest->values;
     int64_t known;
-    if (!tree->sum || (index_is_number(b->rows, &known) && known > 0)) return value;
+    if (!tree->sum || index_is_number(b->rows, &known)) return value; /* a constant is not 0 */
     const ValueId some = make_value(b->nest, OP_GT, b->rows, make_number(b->nest, 0));
     return ir_op(f, OP_SELECT, some, value, ir_constant(f, tree->type, 0));
 }

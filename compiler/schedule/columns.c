@@ -266,21 +266,13 @@ static bool are_values(const NestNode *body, const NestNode *end) {
 
 /* The tiles of a chunk of columns, each by its lanes, then the combination of their values. */
 static NestNode *by_tiles(ColumnBuilder *b) {
-    Nest *nest = b->nest;
     NestNode *lifted = lift(b), *traversal = *find_traversal(b->columns),
              *tiles = arena_alloc(b->arena, sizeof *tiles);
-    const SymbolId first_warp = make_loop_name(b->nest, "w");
     NestNode *rest = NULL;
     if (traversal->next || !are_values(b->columns->body, traversal))
         rest = by_lanes(b, append(ahead(b, traversal, true), traversal->next));
     *tiles = *traversal;
     tiles->body = by_lanes(b, append(ahead(b, traversal, false), traversal->body));
-    if (nest->warps > 1 && rest) {
-        rest = nest_only_where(
-            nest, make_less(b->nest, make_number(b->nest, 1), make_symbol(b->nest, first_warp)),
-            rest);
-        rest = nest_around(nest, LOOP_WARP, first_warp, make_number(b->nest, nest->warps), rest);
-    }
     tiles->next = rest;
     return append(lifted, tiles);
 }

@@ -70,7 +70,7 @@ static void find_rows(ItemBuilder *b, const Function *f, const Phase *phase) {
 static bool tile_row(ItemBuilder *b) {
     NestNode *loop = (*b->row)->body;
     while (loop && loop->kind != NEST_LOOP) loop = loop->next;
-    if (!loop) return items_refuse(b, "nothing goes along a row");
+    if (!loop) bug(b->nest->compiler, "nothing goes along a row");
     if (schedule_join(b->nest, loop, 0, true) != loop)
         return items_refuse(b, "what goes along a row is not one loop");
     b->max = loop->extent;
@@ -80,7 +80,7 @@ static bool tile_row(ItemBuilder *b) {
     const TileNumbers numbers = {.single = b->single, .rows = ROWS, .scattered = true};
     const char *problem = schedule_trees(b->nest, &(*b->row)->body, &numbers);
     if (problem) return items_refuse(b, problem);
-    if (!b->single && b->nest->warps == 1) items_short_rows(b);
+    if (!b->single) items_short_rows(b);
     return true;
 }
 

@@ -22,12 +22,6 @@ bool items_refuse(ItemBuilder *b, const char *problem) {
 
 /* ---- indices and nodes ---- */
 
-static Index *subscript(ItemBuilder *b, Index at) {
-    Index *list = nest_at(b->nest, 1);
-    list[0] = at;
-    return list;
-}
-
 Index items_bounded(ItemBuilder *b, NestNode ***end, Op op, Index x, int64_t bound,
                     const char *name) {
     Nest *nest = b->nest;
@@ -126,10 +120,7 @@ void schedule_jam(Nest *nest, NestNode *loop, int64_t max, bool held) {
 
 /* The index in memory of all items: what an item's row has there begins with its first item's. */
 static Index in_all(ItemBuilder *b, Index own, Index group) {
-    return make_add(b->nest,
-                    make_scale(b->nest, make_less(b->nest, make_symbol(b->nest, b->slot), group),
-                               b->nest->warps),
-                    own);
+    return make_add(b->nest, make_less(b->nest, make_symbol(b->nest, b->slot), group), own);
 }
 
 static void move_accesses(ItemBuilder *b, NestNode *body, SymbolId array, Index group) {
@@ -151,7 +142,7 @@ SymbolId items_global(ItemBuilder *b, const char *name, Type type) {
              (NestNode){.kind = NEST_ALLOC,
                         .scope = SCOPE_GLOBAL,
                         .name = id,
-                        .at = subscript(b, make_number(b->nest, 1)),
+                        .at = nest_subscript(b->nest, make_number(b->nest, 1)),
                         .at_count = 1});
     return id;
 }
@@ -164,7 +155,7 @@ NestNode **items_arrive(ItemBuilder *b, NestNode ***end, const char *counters, I
              (NestNode){.kind = NEST_ARRIVE,
                         .name = last,
                         .array = items_global(b, counters, TYPE_U32),
-                        .at = subscript(b, at),
+                        .at = nest_subscript(b->nest, at),
                         .at_count = 1,
                         .extent = of,
                         .value = by});
@@ -183,17 +174,17 @@ static void combine_groups(ItemBuilder *b, NestNode *rest, NestNode ***end, Inde
         NestNode *combine = nest_add(nest, end, *node);
         combine->next = NULL;
         combine->name = nest_symbol(b->nest, "group", NAMED_VALUE, part.type);
-        combine->at =
-            subscript(b, make_add(b->nest, node->at[0], make_scale(b->nest, block, TILE)));
+        combine->at = nest_subscript(
+            b->nest, make_add(b->nest, node->at[0], make_scale(b->nest, block, TILE)));
         combine->extent = count;
         nest_add(nest, end,
                  (NestNode){.kind = NEST_STORE,
                             .array = own,
-                            .at = subscript(b, make_add(b->nest, base, block)),
+                            .at = nest_subscript(b->nest, make_add(b->nest, base, block)),
                             .at_count = 1,
                             .value = nest_name(nest, combine->name)});
         node->array = own;
-        node->at = subscript(b, base);
+        node->at = nest_subscript(b->nest, base);
         node->extent = blocks;
     }
 }
@@ -201,13 +192,11 @@ static void combine_groups(ItemBuilder *b, NestNode *rest, NestNode ***end, Inde
 /* Loops over what tiles have left go to the lanes, which then wait for each other. */
 static void deal_rest(ItemBuilder *b, NestNode *rest) {
     Nest *nest = b->nest;
-    if (nest->lanes * nest->warps == 1) return;
+    if (nest->lanes == 1) return;
     for (NestNode **at = &rest; *at; at = &(*at)->next) {
         if ((*at)->kind != NEST_LOOP || (*at)->loop != LOOP_SERIAL) continue;
         NestNode *barrier = arena_alloc(b->arena, sizeof *barrier);
-        *barrier = (NestNode){.kind = NEST_BARRIER,
-                              .scope = nest->warps > 1 ? SCOPE_BLOCK : SCOPE_WARP,
-                              .next = (*at)->next};
+        *barrier = (NestNode){.kind = NEST_BARRIER, .scope = SCOPE_WARP, .next = (*at)->next};
         (*at)->next = barrier;
         const char *problem = nest_deal(nest, (*at)->name, DEAL_LANES);
         if (problem) items_refuse(b, problem);
@@ -236,7 +225,7 @@ void items_finished(ItemBuilder *b, NestNode **body, Index row) {
              (NestNode){.kind = NEST_STORE,
                         .array = b->plain->finished,
                         .list = b->tensors ? b->tensors->name : 0,
-                        .at = subscript(b, row),
+                        .at = nest_subscript(b->nest, row),
                         .at_count = 1,
                         .value = ir_constant(b->nest->values, TYPE_BOOL, 1)});
 }
@@ -247,7 +236,6 @@ void items_finished(ItemBuilder *b, NestNode **body, Index row) {
 static void build_rest(ItemBuilder *b, NestNode **tile, NestNode *rest, NestNode ***end,
                        Index group, Index groups) {
     Nest *nest = b->nest;
-    const int64_t partition = TILE / nest->warps;
     const Index base = make_less(b->nest, make_symbol(b->nest, b->slot), group);
     int64_t few;
     if (!rest) return;
@@ -255,8 +243,8 @@ static void build_rest(ItemBuilder *b, NestNode **tile, NestNode *rest, NestNode
         *items_arrive_once(b, end, base, base, groups) = rest;
         return;
     }
-    const bool flat = nest->lanes == 1 || !b->pairs || TILE % nest->warps ||
-                      (index_is_number(b->tiles, &few) && few <= TILE);
+    const bool flat =
+        nest->lanes == 1 || !b->pairs || (index_is_number(b->tiles, &few) && few <= TILE);
     if (items_one_tile(b, tile, rest, end, group, groups, flat)) return;
     if (flat) {
         *items_arrive_once(b, end, base, base, groups) = rest;
@@ -268,16 +256,16 @@ static void build_rest(ItemBuilder *b, NestNode **tile, NestNode *rest, NestNode
              (NestNode){.kind = NEST_LET,
                         .name = block,
                         .value = ir_op(f, OP_FLOORDIV, nest_index_value(nest, group),
-                                       ir_constant(f, TYPE_I64, (uint64_t)partition), 0)});
+                                       ir_constant(f, TYPE_I64, TILE), 0)});
     const Index own = make_symbol(b->nest, block);
-    const Index siblings = items_bounded(
-        b, end, OP_MIN, make_less(b->nest, groups, make_scale(b->nest, own, partition)), partition,
-        "siblings");
-    const Index blocks = nest_ceiling(nest, end, groups, partition, "blocks");
+    const Index siblings =
+        items_bounded(b, end, OP_MIN, make_less(b->nest, groups, make_scale(b->nest, own, TILE)),
+                      TILE, "siblings");
+    const Index blocks = nest_ceiling(nest, end, groups, TILE, "blocks");
     const Index counted = nest_ceiling(nest, end, b->tiles, TILE, "counted");
     NestNode **inside =
         items_arrive_once(b, end, make_add(b->nest, base, own),
-                          make_add(b->nest, base, make_scale(b->nest, own, partition)), siblings);
+                          make_add(b->nest, base, make_scale(b->nest, own, TILE)), siblings);
     const Index first = make_scale(b->nest, own, TILE);
     const Index count =
         items_bounded(b, &inside, OP_MIN, make_less(b->nest, b->tiles, first), TILE, "parts");
@@ -332,7 +320,7 @@ static void build_counts(ItemBuilder *b, NestNode ***end) {
 }
 
 Index items_max_groups(ItemBuilder *b, NestNode ***end) {
-    const int64_t tile = (int64_t)TILE * b->nest->warps, times = (b->length + tile - 1) / tile;
+    const int64_t times = (b->length + TILE - 1) / TILE;
     Index blocks = b->max;
     IndexTerm *terms = arena_alloc(b->arena, (blocks.count + 1) * sizeof *terms);
     for (size_t t = 0; t < blocks.count; t++) {
@@ -340,7 +328,7 @@ Index items_max_groups(ItemBuilder *b, NestNode ***end) {
         terms[t].factor /= b->length;
     }
     blocks.terms = terms;
-    if (times == 1) blocks = nest_ceiling(b->nest, end, blocks, tile / b->length, "groups");
+    if (times == 1) blocks = nest_ceiling(b->nest, end, blocks, TILE / b->length, "groups");
     return make_scale(b->nest, blocks, times);
 }
 
@@ -364,13 +352,9 @@ static NestNode *build_each(ItemBuilder *b, NestNode **body, NestNode **end, Sym
     items_before(b, inside, &end, group);
     NestNode *along = b->along, *rest = along->next;
     NestNode *tile = nest_put_index(nest, along->body, along->name, group), **work = end;
-    if (nest->warps == 1) /* one for each warp is asked whether it is there anyhow */
-        nest_add(nest, &end,
-                 (NestNode){
-                     .kind = NEST_IF, .extent = make_less(b->nest, b->tiles, group), .body = tile});
-    else
-        *end = tile;
-    while (*end) end = &(*end)->next;
+    nest_add(
+        nest, &end,
+        (NestNode){.kind = NEST_IF, .extent = make_less(b->nest, b->tiles, group), .body = tile});
     if (nest->lanes > 1) items_finished(b, &rest, own);
     deal_rest(b, rest);
     build_rest(b, work, rest, &end, group, groups);
@@ -425,7 +409,7 @@ static void build_items(ItemBuilder *b) {
     for (NestNode *node = b->globals; node; node = node->next) {
         Index *at = nest_at(nest, node->at_count);
         for (size_t i = 1; i < node->at_count; i++) at[i] = node->at[i];
-        at[0] = make_scale(b->nest, slots, nest->warps);
+        at[0] = slots;
         node->at = at;
     }
     *b->globals_end = nest->body;
@@ -517,29 +501,19 @@ static void build_small(ItemBuilder *b) {
         (*b->row)->next = row->next;
         b->few = NULL;
     } else if (b->tensors) {
-        b->nest->warps = 1;
         schedule_table(b->plain, b->tensors, *b->row);
-    } else if (b->nest->warps > 1) {
-        const char *problem = nest_deal(b->nest, (*b->row)->name, DEAL_WARPS);
-        if (problem) items_refuse(b, problem);
     }
     if (sunk) wait_for_lanes(b->nest, &b->nest->body);
 }
 
 void items_build(ItemBuilder *b) {
-    Nest *nest = b->nest;
     if (b->single) {
         build_small(b);
         return;
     }
     b->along = items_find_along(b);
     b->tiles = b->along->extent;
-    const char *problem = nest->warps > 1 ? nest_deal(nest, b->along->name, DEAL_WARPS) : NULL;
-    b->along = items_find_along(b);
-    if (problem)
-        items_refuse(b, problem);
-    else
-        build_items(b);
+    build_items(b);
 }
 
 bool items_begin(ItemBuilder *b, const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
@@ -559,7 +533,6 @@ bool items_begin(ItemBuilder *b, const Plan *plan, uint32_t phase, const ItemNum
     b->plain->item_axes = own->inner;
     b->plain->item_rows = list < 0 ? own->outer : own->outer & ~((AxisSet)1 << list);
     b->plain->item_min = true;
-    b->plain->item_length = TILE * numbers->warps;
     if (list >= 0 && own->inner >> list & 1) items_refuse(b, "it goes over all tensors of a list");
     derive_sizes(b);
     return true;

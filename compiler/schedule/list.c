@@ -12,15 +12,13 @@ static SymbolId load_entry(PlainNest *plain, int column, SymbolId entry, NestNod
     static const char *const names[] = {"tensor", "item"};
     Nest *nest = plain->nest;
     const SymbolId name = nest_symbol(nest, names[column], NAMED_VALUE, TYPE_I64);
-    Index *at = nest_at(nest, 1);
-    at[0] = index_symbol(nest->arena, entry);
     plain->items[column] =
         nest_array(nest, tables[column], TYPE_I64, ARRAY_TABLE, false, (Index){NULL, 0});
     nest_add(nest, end,
              (NestNode){.kind = NEST_LOAD,
                         .name = name,
                         .array = plain->items[column],
-                        .at = at,
+                        .at = nest_subscript(nest, index_symbol(nest->arena, entry)),
                         .at_count = 1});
     return name;
 }

@@ -354,10 +354,12 @@ static NestNode *work_of_item(MapBuilder *b, Index item) {
 }
 
 static void load_entry(MapBuilder *b, SymbolId table, SymbolId name, Index entry, NestNode ***end) {
-    Index *at = nest_at(b->nest, 1);
-    at[0] = entry;
     nest_add(b->nest, end,
-             (NestNode){.kind = NEST_LOAD, .name = name, .array = table, .at = at, .at_count = 1});
+             (NestNode){.kind = NEST_LOAD,
+                        .name = name,
+                        .array = table,
+                        .at = nest_subscript(b->nest, entry),
+                        .at_count = 1});
 }
 
 /* The loop over a list's tensors becomes one over the entries of its table: what

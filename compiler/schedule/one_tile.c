@@ -255,7 +255,7 @@ bool items_one_tile(ItemBuilder *b, NestNode **tile, NestNode *rest, NestNode **
     NestNode *work = *tile;
     int64_t known;
     *r = (RowTrees){.b = b};
-    if (nest->warps > 1 || nest->lanes == 1 || index_is_number(groups, &known)) return false;
+    if (nest->lanes == 1 || index_is_number(groups, &known)) return false;
     if (!find_trees(r, rest)) return false;
     declare(r, &tile);
     *tile = work;

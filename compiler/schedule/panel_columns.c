@@ -558,18 +558,11 @@ static void push_partial(ColumnTile *b, const PanelValues *values, NestNode ***e
     }
 }
 
-/* Of no rows a sum of floats is 0, and not what adds nothing. */
 static void store_total(ColumnTile *b, NestNode ***end, const ColumnTree *tree, SymbolId fold,
                         Index column, const Index *at, Index count) {
     Nest *nest = b->nest;
-    int64_t known;
-    const bool some = index_is_number(b->rows, &known) && known > 0;
-    ValueId value = nest_name(nest, combined(b, end, fold, tree->type, at, count));
-    if (tree->sum && !some)
-        value =
-            ir_op(nest->values, OP_SELECT, make_value(nest, OP_GT, b->rows, make_number(nest, 0)),
-                  value, ir_constant(nest->values, tree->type, 0));
-    make_store(nest, end, tree->total, column, NULL, value);
+    const ValueId all = nest_name(nest, combined(b, end, fold, tree->type, at, count));
+    make_store(nest, end, tree->total, column, NULL, column_total(b, tree, all));
 }
 
 void panel_partials(ColumnTile *b, const PanelValues *values, Index tile, Index own,

@@ -18,7 +18,7 @@
 #include "schedule/schedule.h"
 
 bool items_is_alone(const ItemBuilder *b) {
-    return b->nest->lanes * b->nest->warps == 1 && !b->tensors;
+    return b->nest->lanes == 1 && !b->tensors;
 }
 
 /* Marks the arrays that are loaded; gives how many more there are. */
@@ -45,10 +45,8 @@ static bool is_light(const ItemBuilder *b) {
 }
 
 bool items_take_ranges(ItemBuilder *b) {
-    int64_t tiles;
     if (items_is_alone(b)) return b->few || b->along->next;
-    if (b->nest->lanes == 1 || b->nest->warps > 1 || b->chunked || !b->along->next) return false;
-    if ((index_is_number(b->tiles, &tiles) && tiles <= 1) || !is_light(b)) return false;
+    if (b->nest->lanes == 1 || b->chunked || !b->along->next || !is_light(b)) return false;
     b->first = nest_symbol(b->nest, "first", NAMED_VALUE, TYPE_I64);
     b->stop = nest_symbol(b->nest, "stop", NAMED_VALUE, TYPE_I64);
     return true;

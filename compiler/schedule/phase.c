@@ -58,8 +58,7 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
     const uint32_t lanes = target->gpu ? 32 : 1;
     const MapNumbers map = {
         .lanes = lanes, .layout = numbers->layout, .over_time = numbers->over_time};
-    const ScanNumbers scan = {.warps = 1,
-                              .lanes = lanes,
+    const ScanNumbers scan = {.lanes = lanes,
                               .width = 1,
                               .columns = target->columns,
                               .layout = numbers->layout,

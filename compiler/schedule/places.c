@@ -100,12 +100,10 @@ Index plain_measure(PlainBuilder *b, uint32_t axis) {
         const SymbolId table = length_symbol(b, axis);
         const SymbolId own = nest_symbol(b->nest, arena_printf(b->arena, "%s_length", row->name),
                                          NAMED_VALUE, TYPE_I64);
-        Index *at = nest_at(b->nest, 1);
-        at[0] = b->coordinate[row->parent];
         plain_add(b, (NestNode){.kind = NEST_LOAD,
                                 .name = own,
                                 .array = table,
-                                .at = at,
+                                .at = nest_subscript(b->nest, b->coordinate[row->parent]),
                                 .at_count = 1,
                                 .where = b->inside,
                                 .pad = b->inside ? integer(b, 0) : 0});
@@ -325,10 +323,10 @@ void plain_place_node(PlainBuilder *b, uint32_t array, NestNode *node) {
     Index count;
     node->array = array_symbol(b, array);
     if (list >= 0) node->list = b->tensor[list];
-    node->at = nest_at(b->nest, 1);
+    node->at =
+        nest_subscript(b->nest, parameter == UINT32_MAX ? plain_position(b, own, &count)
+                                                        : declared_position(b, parameter, list));
     node->at_count = 1;
-    node->at[0] = parameter == UINT32_MAX ? plain_position(b, own, &count)
-                                          : declared_position(b, parameter, list);
 }
 
 /* ---- other coordinates ---- */

@@ -105,11 +105,9 @@ static ValueId operation(PlainBuilder *b, ValueId v) {
 /* What a scan carries is what its body makes of it. */
 static ValueId advance(PlainBuilder *b, const Value *scan) {
     const ValueId next = b->value_of[scan->arg[1]];
-    Index *at = nest_at(b->nest, 1);
-    at[0] = plain_number(b, 0);
     plain_add(b, (NestNode){.kind = NEST_STORE,
                             .array = b->state_of[scan->arg[2]],
-                            .at = at,
+                            .at = nest_subscript(b->nest, plain_number(b, 0)),
                             .at_count = 1,
                             .value = next,
                             .range = scan->range});
@@ -117,13 +115,13 @@ static ValueId advance(PlainBuilder *b, const Value *scan) {
 }
 
 static ValueId running(PlainBuilder *b, ValueId v) {
-    Index *at = nest_at(b->nest, 1);
-    at[0] = plain_number(b, 0);
     const SymbolId id =
         nest_symbol(b->nest, value_name(b, v), NAMED_VALUE, (Type)b->f->values[v].type);
-    plain_add(b,
-              (NestNode){
-                  .kind = NEST_LOAD, .name = id, .array = b->state_of[v], .at = at, .at_count = 1});
+    plain_add(b, (NestNode){.kind = NEST_LOAD,
+                            .name = id,
+                            .array = b->state_of[v],
+                            .at = nest_subscript(b->nest, plain_number(b, 0)),
+                            .at_count = 1});
     return nest_name(b->nest, id);
 }
 
@@ -304,19 +302,16 @@ static void open_scans(PlainBuilder *b) {
         const Value *scan = &b->f->values[b->phase->scans[i]];
         const char *name = arena_printf(b->arena, "%s_running", value_name(b, b->phase->scans[i]));
         const SymbolId state = nest_symbol(b->nest, name, NAMED_ALLOC, (Type)scan->type);
-        Index *dims = nest_at(b->nest, 1), *at = nest_at(b->nest, 1);
-        dims[0] = plain_number(b, 1);
-        at[0] = plain_number(b, 0);
         b->state_of[scan->arg[2]] = state;
         plain_add(b, (NestNode){.kind = NEST_ALLOC,
                                 .scope = SCOPE_REGISTER,
                                 .name = state,
-                                .at = dims,
+                                .at = nest_subscript(b->nest, plain_number(b, 1)),
                                 .at_count = 1});
         build_value(b, scan->arg[0]);
         plain_add(b, (NestNode){.kind = NEST_STORE,
                                 .array = state,
-                                .at = at,
+                                .at = nest_subscript(b->nest, plain_number(b, 0)),
                                 .at_count = 1,
                                 .value = b->value_of[scan->arg[0]]});
     }

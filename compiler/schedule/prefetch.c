@@ -67,12 +67,11 @@ static NestNode *prefetches(const RowPrefetch *r, bool last, Index row, Index be
     Index pitch;
     for (uint32_t i = 0; i < r->plan->array_count; i++) {
         if (!is_wanted(r, i, last) || !find_pitch(r, i, &pitch)) continue;
-        Index *subscript = nest_at(nest, 1);
-        subscript[0] = make_add(nest, make_times(nest, row, pitch), begin);
+        const Index at = make_add(nest, make_times(nest, row, pitch), begin);
         nest_add(nest, &end,
                  (NestNode){.kind = NEST_PREFETCH,
                             .array = r->plain->arrays[i],
-                            .at = subscript,
+                            .at = nest_subscript(nest, at),
                             .at_count = 1,
                             .extent = count,
                             .hint = last ? HINT_L2 : HINT_L1});

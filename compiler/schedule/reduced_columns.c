@@ -237,7 +237,7 @@ static void finish_item(ColumnsBuilder *b, NestNode ***end, Index outer) {
              (NestNode){.kind = NEST_ALLOC,
                         .scope = SCOPE_REGISTER,
                         .name = room,
-                        .at = subscripts(b, make_number(b->nest, 1), make_number(b->nest, 1)),
+                        .at = nest_subscript(b->nest, make_number(b->nest, 1)),
                         .at_count = 1});
     leave_totals(b, &inside);
     find_complete(b, &inside, room);
@@ -449,7 +449,6 @@ PlainNest *schedule_reduced_columns(const Plan *plan, uint32_t phase, const Item
                           .nest = items.nest,
                           .arena = arena,
                           .finish = numbers->portion == PORTION_FINISH};
-    if (numbers->warps > 1) items.plain->item_length = TILE;
     if (column_take(&b->tile) && suits_block(b)) {
         build(b);
         if (numbers->warps > 1) finish_block(b, numbers->load_bytes);

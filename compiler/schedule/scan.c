@@ -15,7 +15,7 @@
 /* From a loop over outer coordinates on; it stays where it is, as the loop over items. */
 static const char *schedule_traverses(Nest *nest, NestNode *outermost, uint32_t columns) {
     SymbolId column;
-    if (nest->lanes > 1 || nest->warps > 1)
+    if (nest->lanes > 1)
         return nest_deal(nest, schedule_join(nest, outermost, 0, true)->name, DEAL_LANES);
     if (columns) {
         NestNode *adjacent = schedule_join(nest, outermost, 0, false);
@@ -37,7 +37,6 @@ PlainNest *schedule_scan(const Plan *plan, uint32_t phase, const ScanNumbers *nu
     if (!plain) return NULL;
     Nest *nest = plain->nest;
     NestNode *tensors = schedule_first_loop(nest->body), *outermost = tensors;
-    nest->warps = numbers->warps;
     nest->lanes = numbers->lanes;
     nest->width = numbers->width;
     if (tensors && list) outermost = schedule_next_loop(tensors);
@@ -45,7 +44,7 @@ PlainNest *schedule_scan(const Plan *plan, uint32_t phase, const ScanNumbers *nu
     *problem = schedule_traverses(nest, outermost, adjacent ? numbers->columns : 0);
     if (!*problem && list && numbers->table) {
         NestNode *items = schedule_first_loop(tensors->body);
-        if (nest->lanes == 1 && nest->warps == 1 && schedule_next_loop(items))
+        if (nest->lanes == 1 && schedule_next_loop(items))
             *problem = "a tensor's outer axes do not join to items";
         schedule_table(plain, tensors, items);
     }

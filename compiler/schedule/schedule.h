@@ -47,9 +47,8 @@ typedef struct PlainNest {
     AxisSet item_columns; /* the axes of which item_chunk coordinates share an item; 0: there are
                              none */
     uint32_t item_chunk;
-    bool item_min;        /* there is at least one item, also where there is no element */
-    uint32_t item_length; /* elements of an item; 0: 1024 */
-    Index elements;       /* of a map: the number of elements; of a list the largest of a tensor */
+    bool item_min;  /* there is at least one item, also where there is no element */
+    Index elements; /* of a map: the number of elements; of a list the largest of a tensor */
     Index slots; /* the number of items of all tensors, each of which has a slot in global memory */
     SymbolId given;    /* a size: how many items a thread takes at a time; 0: not used */
     SymbolId finished; /* an array over rows: a store to it means that the row is done; 0: none */
@@ -167,7 +166,7 @@ void schedule_table(PlainNest *plain, NestNode *tensors, NestNode *items);
 
 /* scan.c: the schedule of a phase of scans. */
 typedef struct ScanNumbers {
-    uint32_t warps, lanes, width;
+    uint32_t lanes, width;
     uint32_t columns; /* of one thread: how many neighbouring columns it takes at once */
     ls_image_layout layout;
     bool table; /* the items of a list come from the runtime's table */
@@ -182,7 +181,8 @@ PlainNest *schedule_scalar(const Plan *plan, uint32_t phase, uint32_t lanes, ls_
 /* combine.c: the schedule of a phase over rows of many tiles of 1024 elements. columns.c: that of a
  * phase that reduces down columns on a GPU, a column a lane. */
 typedef struct ItemNumbers {
-    uint32_t warps, lanes, width; /* a warp takes a tile; of rows, lanes times width divide 128 */
+    uint32_t warps;        /* 1: a warp takes a tile; of columns COLUMN_WARPS: a block does */
+    uint32_t lanes, width; /* of rows, lanes times width divide 128 */
     int64_t load_bytes; /* the bytes that a thread loads before it uses them; 0: each load is used
                            at once */
     AxisSet columns;    /* the outer axes that lanes are along; 0: the last one */
@@ -327,8 +327,7 @@ typedef struct ItemBuilder {
     Arena *arena;
     NestNode *tensors; /* the loop over the tensors of a list; NULL: it is no list */
     NestNode **row;    /* points to the loop over rows, or over chunks of columns */
-    NestNode *along;   /* in it: the loop over the row's tiles, or over groups of as many tiles as
-                          there are warps */
+    NestNode *along;   /* in it: the loop over the row's tiles */
     Index max;         /* elements of a row */
     bool varies;       /* a row may have fewer */
     int64_t length;    /* then: how many elements belong to one block of the row */

@@ -212,8 +212,7 @@ static NestNode *batch_of(SmallRows *s, Index begin, Index together, Index count
         const char *name = nest->symbols[tree.name].name;
         trees[i] = tree.name = nest_symbol(nest, name, NAMED_TREE, tree.type);
         tree.extent = s->length;
-        tree.at = nest_at(nest, 1);
-        tree.at[0] = together;
+        tree.at = nest_subscript(nest, together);
         tree.at_count = 1;
         nest_add(nest, &end, tree);
     }

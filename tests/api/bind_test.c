@@ -85,6 +85,18 @@ static void lengths(void **state) {
     EXPECT_FAILURE(f.context, LS_ERROR_BIND, ls_step_bind(f.step, "x", &tensor),
                    "axis `k` of step `fixed` is fixed at 4, but it is 5 in `x`");
     close_fixture(&f);
+
+    ls_image empty = image_fixed;
+    ls_image_axis axes[2];
+    assert_true(empty.axis_count <= 2);
+    memcpy(axes, empty.axes, empty.axis_count * sizeof *axes);
+    for (uint32_t i = 0; i < empty.axis_count; i++)
+        if (axes[i].fixed >= 0) axes[i].fixed = 0;
+    empty.axes = axes;
+    f = open_fixture(&empty, 1);
+    EXPECT_FAILURE(f.context, LS_ERROR_BIND, ls_step_bind(f.step, "x", &tensor),
+                   "axis `k` of step `fixed` is fixed at 0, but it is 5 in `x`");
+    close_fixture(&f);
 }
 
 static void missing(void **state) {

@@ -88,9 +88,9 @@ static void open_memories(const NestsJob *job, const Plan *plan, Arena *arena, M
 
 /* How many items of work the tensor has. */
 static int64_t items_of(const NestsJob *job, const PlainNest *plain, int64_t tensor) {
-    const int64_t length = plain->item_length ? plain->item_length : 1024;
+    enum { LENGTH = 1024 };
     const int64_t chunk = plain->item_chunk ? plain->item_chunk : 1;
-    int64_t items = (elements_of(job, plain->item_axes, tensor) + length - 1) / length;
+    int64_t items = (elements_of(job, plain->item_axes, tensor) + LENGTH - 1) / LENGTH;
     if (!items && plain->item_min) items = 1;
     if (plain->item_columns)
         items *= (elements_of(job, plain->item_columns, tensor) + chunk - 1) / chunk;
@@ -302,12 +302,13 @@ static const char *transform(Nest *nest, uint32_t width) {
 
 /* ---- phases, scheduled ---- */
 
-/* Of units: for a GPU, with as many warps as the job's seed says and vectors of 1 or 4, and for one
- * thread of a CPU; then the same two where columns go by strips of rows. */
+/* Of units: for a GPU, with vectors of 1 or 4, and columns by a block or by warps as the job's seed
+ * says, and for one thread of a CPU; then the same two where columns go by strips of rows. */
 enum { UNIT_SETS = 4, STRIP_SETS = 2 };
 
 typedef struct UnitNumbers {
-    uint32_t warps, lanes, width, panel_lanes;
+    uint32_t lanes, width, panel_lanes;
+    bool block;
 } UnitNumbers;
 
 /* Whether the phase goes down columns in a kernel of strips. */
@@ -322,25 +323,23 @@ static bool is_of_strips(const Plan *plan, uint32_t phase) {
     return false;
 }
 
-/* Down columns by warps, or where they are of an odd number by a block, if it has that form. */
+/* Down columns by warps, or by a block, if it has that form. */
 static PlainNest *schedule_down(const Plan *plan, uint32_t phase, const UnitNumbers *n,
                                 Arena *arena, const char **problem) {
-    const ItemNumbers columns = {
-        .warps = n->warps, .lanes = n->lanes, .width = n->width, .chunk = 64};
+    const ItemNumbers columns = {.warps = 1, .lanes = n->lanes, .width = n->width, .chunk = 64};
     const ItemNumbers block = {
         .warps = COLUMN_WARPS, .lanes = n->lanes, .width = 1, .load_bytes = 32, .chunk = n->lanes};
     PlainNest *nest = NULL;
     if (n->lanes == 1) return schedule_reduced_columns(plan, phase, &columns, arena, problem);
-    if (n->warps % 2) nest = schedule_reduced_columns(plan, phase, &block, arena, problem);
+    if (n->block) nest = schedule_reduced_columns(plan, phase, &block, arena, problem);
     return nest ? nest : schedule_columns(plan, phase, &columns, arena, problem);
 }
 
 /* NULL, with *problem NULL too where no schedule is for the phase's shape. */
 static PlainNest *schedule_unit(const Plan *plan, uint32_t phase, const UnitNumbers *n,
                                 Portion portion, Arena *arena, const char **problem) {
-    const ScanNumbers scan = {
-        .warps = n->warps, .lanes = n->lanes, .width = n->width, .columns = 64};
-    const ItemNumbers combine = {.warps = n->warps,
+    const ScanNumbers scan = {.lanes = n->lanes, .width = n->width, .columns = 64};
+    const ItemNumbers combine = {.warps = 1,
                                  .lanes = n->lanes,
                                  .width = n->lanes > 1 ? 4 : 16,
                                  .load_bytes = n->lanes > 1 ? 128 : 0,
@@ -380,7 +379,7 @@ typedef struct NestsMade {
     uint32_t width[GROUPINGS_MAX];
     const PlainNest **units[UNIT_SETS];  /* by phase: scheduled, or as built */
     const PlainNest **finish[UNIT_SETS]; /* by phase whose unit is what strips leave: the rest */
-    uint32_t warps, panel_lanes;         /* of the first set */
+    uint32_t panel_lanes;                /* of the first set */
     const char *problem;
 } NestsMade;
 
@@ -444,8 +443,8 @@ static const PlainNest *make_unit(NestsJob *job, const Plan *plan, uint32_t phas
     const char *problem;
     const PlainNest *unit = schedule_unit(plan, phase, numbers, portion, f->arena, &problem);
     if (problem)
-        printf("  %s, phase %u, %u warps of %u: no schedule: %s\n", f->name, phase, numbers->warps,
-               numbers->lanes, problem);
+        printf("  %s, phase %u, lanes %u: no schedule: %s\n", f->name, phase, numbers->lanes,
+               problem);
     job->unscheduled += problem != NULL;
     if (!unit) return make_nest(job, plan, &alone, PLAIN, 0);
     ++*scheduled;
@@ -498,9 +497,8 @@ static NestsMade *make_all(NestsJob *job) {
         }
     }
     const uint32_t number = (uint32_t)(job->seed + f->value_count);
-    const UnitNumbers gpu = {1 + number % 8, 32, number & 8 ? 4 : 1, 1U << number % 4};
-    const UnitNumbers cpu = {1, 1, 1, 8};
-    made->warps = gpu.warps;
+    const UnitNumbers gpu = {32, number & 8 ? 4 : 1, 1U << number % 4, number % 2 == 0};
+    const UnitNumbers cpu = {1, 1, 8, false};
     made->panel_lanes = gpu.panel_lanes;
     for (size_t set = 0; set < UNIT_SETS; set++)
         if (!make_units(job, made, set, set & 1 ? &cpu : &gpu)) return NULL;

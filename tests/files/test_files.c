@@ -282,6 +282,17 @@ static void test_safetensors_headers(void) {
             CHECK(why.status == STATUS_INPUT && has_part(why.text, message), "%s: %s", header,
                   why.text);
     }
+    TensorFile named;
+    Failure none = {0};
+    const char *escapes = "{" TENSOR("\\u00e9\\u20ac\\ud83d\\ude00", "I64", "[1]", "[0,8]") "}";
+    write_bytes(path, bytes, safetensors_bytes(bytes, escapes, 8));
+    const bool opened = safetensors_open(path, &named, &none);
+    CHECK(opened, "%s", none.text);
+    if (opened) {
+        const char *name = ls_file_at(named.file, 0)->name;
+        CHECK(strcmp(name, "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80") == 0, "%s", name);
+        safetensors_close(&named);
+    }
     static const unsigned char huge[16] = {0xff, 0xff, 0xff, 0xff, 0xff,
                                            0xff, 0xff, 0xff, '{',  '}'};
     TensorFile file;

@@ -179,9 +179,7 @@ COMPILER = [
     ),
     (
         "compiler/schedule/items.c",
-        """        *barrier = (NestNode){.kind = NEST_BARRIER,
-                              .scope = nest->warps > 1 ? SCOPE_BLOCK : SCOPE_WARP,
-                              .next = (*at)->next};
+        """        *barrier = (NestNode){.kind = NEST_BARRIER, .scope = SCOPE_WARP, .next = (*at)->next};
         (*at)->next = barrier;
         const char *problem = nest_deal(nest, (*at)->name, DEAL_LANES);
         if (problem) items_refuse(b, problem);
