@@ -617,7 +617,18 @@ static void broken_environments(void **state) {
     setenv("SLURM_STEP_NUM_NODES", "3", 1);
     assert_int_equal(ls_comm_launched(&launch), 1);
     assert_true(launch.local_rank == 1 && launch.local_size == 2 && launch.size == 6);
+    setenv("PMI_RANK", "5", 1); /* srun --mpi=pmi2 */
+    setenv("PMI_SIZE", "6", 1);
+    assert_int_equal(ls_comm_launched(&launch), 1);
+    assert_string_equal(launch.launcher, "Slurm");
+    assert_true(launch.local_rank == 1 && launch.local_size == 2);
+    setenv("MPI_LOCALRANKID", "2", 1); /* mpirun of MPICH, whose proxies srun has started */
+    setenv("MPI_LOCALNRANKS", "3", 1);
+    assert_int_equal(ls_comm_launched(&launch), 1);
+    assert_string_equal(launch.launcher, "MPICH");
+    assert_true(launch.local_rank == 2 && launch.local_size == 3);
     unsetenv("SLURM_PROCID");
+    unsetenv("PMI_RANK");
     ls_context_destroy(context);
 }
 
