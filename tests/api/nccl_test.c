@@ -61,6 +61,11 @@ static void every_byte(void **state) {
             run_processes(sizes[k], i % 2 ? API_ENGINE : "shm", 0, all[i], true);
 }
 
+static void large_sizes(void **state) {
+    (void)state;
+    run_processes(2, API_ENGINE, 0, beyond_two_to_the_31, true);
+}
+
 /* ---- beside the launches ---- */
 
 /* The device's state; ranks are forked, and each has its own. */
@@ -384,7 +389,7 @@ int main(void) {
         cmocka_unit_test(every_byte),      cmocka_unit_test(in_any_order),
         cmocka_unit_test(beside_launches), cmocka_unit_test(imported),
         cmocka_unit_test(time_outs),       cmocka_unit_test(refused),
-        cmocka_unit_test(failing_calls),
+        cmocka_unit_test(failing_calls),   cmocka_unit_test(large_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
