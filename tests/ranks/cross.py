@@ -113,6 +113,16 @@ class Cross:
             with open(self.record, "a", encoding="utf-8") as file:
                 file.write(f"{self.digest} {found} {name}\n")
 
+    def was_done(self, name, wanted):
+        """Whether the record has it, whose hash is held against this one."""
+        if name not in self.done:
+            return False
+        self.before += 1
+        if self.done[name] != wanted:
+            self.failures += 1
+            print(f"{name}: {self.done[name]}, not {wanted}", flush=True)
+        return True
+
     def run(self, arguments, ranks, engine="shm", text=None, **variables):
         """Gives the hash, or None, and what was said."""
         process = self.start(arguments, ranks, engine, text, **variables)
@@ -127,11 +137,7 @@ class Cross:
         """Runs rows of a part, (name, arguments, ranks, keywords), that must have one hash; gives it."""
         wanted = next((self.done[row[0]] for row in rows if row[0] in self.done), None)
         for number, (name, arguments, ranks, keywords) in enumerate(rows):
-            if name in self.done:
-                self.before += 1
-                if self.done[name] != wanted:
-                    self.failures += 1
-                    print(f"{name}: {self.done[name]}, not {wanted}", flush=True)
+            if self.was_done(name, wanted):
                 continue
             begin = time.monotonic()
             found, words = self.run(arguments, ranks, **keywords)
@@ -178,8 +184,7 @@ class Cross:
         rows = list(itertools.product(engines_here()[:1] if quick else engines_here(), ((4, 2), (2, 8), (8, 1), (1, 4))))
         for number, (engine, (ranks, then)) in enumerate(rows):
             name, begin = f"{ranks} ranks by {engine}, one killed, then {then}", time.monotonic()
-            if name in self.done:
-                self.before += 1
+            if self.was_done(name, wanted):
                 continue
             saved, killed, count = os.path.join(self.folder, f"killed-{ranks}-{then}-{engine}"), False, 0
             for _ in range(5):  # one may have ended before
