@@ -55,6 +55,11 @@ need libclang-rt-14-dev "${fuzzer%% *}"
 need libcmocka-dev /usr/include/cmocka.h
 need neovim nvim # a client of the language server
 need libopenblas0 "$library/libopenblas.so.0"
+need openmpi-bin mpirun.openmpi # ranks, by either interface of MPI
+need libopenmpi-dev "$library/openmpi/include/mpi.h"
+need mpich mpirun.mpich
+need libmpich-dev "/usr/include/$(uname -m)-linux-gnu/mpich/mpi.h"
+need iproute2 ip # and in namespaces of a network
 need libamdhip64-dev "$library/libamdhip64.so"
 if [ "$(uname -m)" = x86_64 ]; then # and what runs, emulated, on the other processor
     need gcc-aarch64-linux-gnu aarch64-linux-gnu-gcc

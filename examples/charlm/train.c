@@ -164,6 +164,7 @@ static bool save(const Trainer *trainer) {
     offload_wait(trainer->model);
     if (!checkpoint_write(o->save, trainer->model, trainer->checkpoint)) return false;
     printf("saved    %s after step %lld\n", o->save, (long long)trainer->checkpoint->step);
+    fflush(stdout); /* who reads a pipe knows it now */
     return true;
 }
 

@@ -137,6 +137,10 @@ ls_status launcher_find(Error *error, Launcher *launcher) {
         const Row *row = &rows[i];
         ls_comm_launch *launch = &launcher->launch;
         if (!variable(row->rank) || !variable(row->size)) continue;
+        /* srun speaks the protocol of MPICH's launcher, too, which alone counts a machine's ranks.
+         */
+        if (row->starter && !variable(row->local_size) && variable("SLURM_STEP_NUM_TASKS"))
+            continue;
         ls_status status = read_number(error, row, row->size, 1, RANKS_MAX, &launch->size);
         if (status == LS_OK)
             status = read_number(error, row, row->rank, 0, launch->size - 1, &launch->rank);

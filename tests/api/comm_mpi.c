@@ -77,6 +77,7 @@ static void slow_rank(Rank *rank) {
 static const NamedScenario others[] = {
     {"until_it_fails", until_it_fails},
     {"slow_rank", slow_rank},
+    {"beyond_two_to_the_31", beyond_two_to_the_31},
     {"fails_of_different_operations", fails_of_different_operations},
     {"fails_of_different_roots", fails_of_different_roots},
     {"fails_of_sizes", fails_of_sizes},

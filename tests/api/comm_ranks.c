@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { RANKS_MAX = 16, PIECES = 3, SLOT = 1 << 17, LAUNCHES = 5 };
 
@@ -489,6 +491,44 @@ void checks_of_arguments(Rank *rank) {
     HOLDS(strstr(ls_error_message(rank->context), "8 bytes for itself and wants 0") != NULL);
     all_gather(rank, rank->comm, 1); /* none of it reached the others */
     ls_free(rank->context, memory);
+}
+
+/* ---- more than 2^31 bytes in a piece ---- */
+
+enum { REAL_BYTES = 32 << 20, REPEATS = 66 };
+
+/* The same real memory again and again, at addresses in a row; other memory where the last is. */
+static char *repeated_memory(Rank *rank) {
+    const int file = memfd_create("repeated", MFD_CLOEXEC);
+    const size_t all = (size_t)REAL_BYTES * REPEATS;
+    char *memory = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    HOLDS(file >= 0 && memory != MAP_FAILED && ftruncate(file, 2 * REAL_BYTES) == 0);
+    for (size_t i = 0; i < REPEATS; i++)
+        HOLDS(mmap(memory + i * REAL_BYTES, REAL_BYTES, PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_FIXED, file, i + 1 < REPEATS ? 0 : REAL_BYTES) != MAP_FAILED);
+    close(file);
+    return memory;
+}
+
+void beyond_two_to_the_31(Rank *rank) {
+    const uint64_t bytes = (uint64_t)REAL_BYTES * REPEATS;
+    char *memory = repeated_memory(rank), *last = memory + (bytes - REAL_BYTES);
+    const ls_comm_piece piece = {memory, bytes};
+    const ls_comm_part part = {&piece, 1};
+    for (size_t i = 0; i < REAL_BYTES; i++) {
+        memory[i] = (char)(rank->rank == 0 ? i * 7 + 3 : 0);
+        last[i] = (char)(rank->rank == 0 ? i * 5 + 1 : 0);
+    }
+    WORKS(ls_comm_broadcast(rank->comm, 0, &part));
+    WORKS(ls_synchronize(rank->context));
+    bool same = true;
+    for (size_t i = 0; i < REAL_BYTES; i++)
+        same = same && memory[i] == (char)(i * 7 + 3) && last[i] == (char)(i * 5 + 1);
+    HOLDS(same);
+    ls_comm_statistics statistics;
+    ls_comm_stats(rank->comm, &statistics);
+    HOLDS((rank->rank == 0 ? statistics.sent : statistics.received) == bytes);
+    munmap(memory, bytes);
 }
 
 /* ---- a file of all ranks ---- */

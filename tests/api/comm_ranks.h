@@ -36,7 +36,8 @@ bool rank_failed(const Rank *rank, ls_status status, const char *words);
 Scenario all_to_all_of_many_sizes, all_gather_of_uneven_parts, broadcasts_that_run_ahead,
     operations_in_a_graph, two_communicators, random_operations, fails_of_different_operations,
     fails_of_different_roots, fails_of_sizes, abort_of_the_last, rank_that_leaves,
-    rank_that_keeps_others_waiting, checks_of_arguments, one_file_of_all, exchanges_beside_launches;
+    rank_that_keeps_others_waiting, checks_of_arguments, one_file_of_all, exchanges_beside_launches,
+    beyond_two_to_the_31;
 
 /* Those in which nothing fails. */
 typedef struct NamedScenario {

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -335,39 +334,6 @@ static void failures_in_graphs(void **state) {
     run_processes(3, 0, killed_in_a_graph, 1);
 }
 
-/* ---- more than 2^31 bytes in a piece ---- */
-
-enum { REAL_BYTES = 32 << 20, REPEATS = 66 };
-
-/* The same real memory again and again, at addresses in a row. */
-static char *repeated_memory(void) {
-    const int file = memfd_create("repeated", MFD_CLOEXEC);
-    const size_t all = (size_t)REAL_BYTES * REPEATS;
-    char *memory = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(file >= 0 && memory != MAP_FAILED && ftruncate(file, REAL_BYTES) == 0);
-    for (size_t i = 0; i < REPEATS; i++)
-        assert_true(mmap(memory + i * REAL_BYTES, REAL_BYTES, PROT_READ | PROT_WRITE,
-                         MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED);
-    close(file);
-    return memory;
-}
-
-static void beyond_two_to_the_31(Rank *rank) {
-    const uint64_t bytes = (uint64_t)REAL_BYTES * REPEATS;
-    char *memory = repeated_memory();
-    const ls_comm_piece piece = {memory, bytes};
-    const ls_comm_part part = {&piece, 1};
-    for (size_t i = 0; i < REAL_BYTES; i++) memory[i] = (char)(rank->rank == 0 ? i * 7 + 3 : 0);
-    WORKS(ls_comm_broadcast(rank->comm, 0, &part));
-    bool same = true;
-    for (size_t i = 0; i < REAL_BYTES; i++) same &= memory[i] == (char)(i * 7 + 3);
-    HOLDS(same);
-    ls_comm_statistics statistics;
-    ls_comm_stats(rank->comm, &statistics);
-    HOLDS((rank->rank == 0 ? statistics.sent : statistics.received) == bytes);
-    munmap(memory, bytes);
-}
-
 static void large_sizes(void **state) {
     (void)state;
     CPU_ONLY();
@@ -617,7 +583,18 @@ static void broken_environments(void **state) {
     setenv("SLURM_STEP_NUM_NODES", "3", 1);
     assert_int_equal(ls_comm_launched(&launch), 1);
     assert_true(launch.local_rank == 1 && launch.local_size == 2 && launch.size == 6);
+    setenv("PMI_RANK", "5", 1); /* srun --mpi=pmi2 */
+    setenv("PMI_SIZE", "6", 1);
+    assert_int_equal(ls_comm_launched(&launch), 1);
+    assert_string_equal(launch.launcher, "Slurm");
+    assert_true(launch.local_rank == 1 && launch.local_size == 2);
+    setenv("MPI_LOCALRANKID", "2", 1); /* mpirun of MPICH, whose proxies srun has started */
+    setenv("MPI_LOCALNRANKS", "3", 1);
+    assert_int_equal(ls_comm_launched(&launch), 1);
+    assert_string_equal(launch.launcher, "MPICH");
+    assert_true(launch.local_rank == 2 && launch.local_size == 3);
     unsetenv("SLURM_PROCID");
+    unsetenv("PMI_RANK");
     ls_context_destroy(context);
 }
 

@@ -1,7 +1,8 @@
 /* forms_test.c: the forms of data parallelism, of one step from std/clip, with one result: every
  * rank with all states (plain), with a part of them (ZeRO-1), and with gradients that are sent as
  * they appear, from two buffers that are used again and again (ZeRO-2). Eight slots of gradients,
- * whose sums are one tree whatever the form and the number of ranks. Ranks are processes. */
+ * or six, whose sums are one tree whatever the form and the number of ranks, of which each has one,
+ * two or four slots, or all. Ranks are processes. */
 #include "fixtures.h"
 
 #include <stdio.h>
@@ -11,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TENSORS = 5, RANKS_MAX = 8, SLOTS = 8, STEPS = 3 };
+enum { TENSORS = 5, RANKS_MAX = 8, STEPS = 3 };
 typedef enum Form { PLAIN, ZERO_1, ZERO_2, FORMS } Form;
 static int64_t lengths[TENSORS] = {3 * 1024 + 5, 7, 0, 5000, 40 * 1024};
 static int64_t offsets[TENSORS + 1]; /* of tensors that begin on 64-byte boundaries */
@@ -20,6 +21,7 @@ typedef struct Rank {
     int rank, size;
     ls_comm_id id;
     Form form;
+    int slots; /* of all ranks */
     ls_context *context;
     ls_comm *comm;
     ls_step *step;
@@ -45,15 +47,18 @@ static float slot_gradient(int step, int slot, int64_t element) {
     return (float)(int32_t)(x ^ x >> 13) * 0x1p-31f * (float)(1 << (x & 7));
 }
 
+/* Neighbours first: the left branch has the largest power of two below `count`. */
 static float slots_sum(int step, int first, int count, int64_t element) {
+    int left = 1;
     if (count == 1) return slot_gradient(step, first, element);
-    const float left = slots_sum(step, first, count / 2, element);
-    return left + slots_sum(step, first + count / 2, count / 2, element);
+    while (2 * left < count) left *= 2;
+    return slots_sum(step, first, left, element) +
+           slots_sum(step, first + left, count - left, element);
 }
 
 /* What this rank's slots come to, of one tensor. */
 static void fill_gradient(const Rank *r, int step, size_t tensor, float *to) {
-    const int own = SLOTS / r->size;
+    const int own = r->slots / r->size;
     for (int64_t i = 0; i < lengths[tensor]; i++)
         to[i] = slots_sum(step, r->rank * own, own, offsets[tensor] + i);
 }
@@ -208,10 +213,10 @@ static uint64_t run_rank(Rank *r) {
 }
 
 /* The hash of the weights that all ranks have. */
-static uint64_t run_form(Form form, int size) {
+static uint64_t run_form(Form form, int size, int slots) {
     uint64_t *hashes = mmap(NULL, RANKS_MAX * sizeof *hashes, PROT_READ | PROT_WRITE,
                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    Rank rank = {.size = size, .form = form};
+    Rank rank = {.size = size, .form = form, .slots = slots};
     assert_true(hashes != MAP_FAILED);
     EXPECT_OK(NULL, ls_comm_id_create("shm", &rank.id));
     fflush(NULL);
@@ -234,14 +239,18 @@ static uint64_t run_form(Form form, int size) {
 static void one_result(void **state) {
     static const struct {
         Form form;
-        int size;
-    } rows[] = {{PLAIN, 2}, {PLAIN, 8}, {ZERO_1, 2}, {ZERO_1, 4}, {ZERO_2, 2}, {ZERO_2, 4}};
+        int size, slots;
+    } rows[] = {{PLAIN, 2, 8},  {PLAIN, 8, 8},  {ZERO_1, 2, 8}, {ZERO_1, 4, 8},
+                {ZERO_2, 2, 8}, {ZERO_2, 4, 8}, {ZERO_1, 3, 6}};
     (void)state;
-    const uint64_t wanted = run_form(PLAIN, 1);
-    assert_true(wanted != 0);
+    const uint64_t eight = run_form(PLAIN, 1, 8), six = run_form(PLAIN, 1, 6);
+    assert_true(eight != 0 && six != 0 && six != eight);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (run_form(rows[i].form, rows[i].size) != wanted)
+        if (run_form(rows[i].form, rows[i].size, rows[i].slots) !=
+            (rows[i].slots == 8 ? eight : six))
             fail_msg("form %d of %d ranks has another result", rows[i].form, rows[i].size);
+    /* Three slots of a rank are no subtree. */
+    assert_true(run_form(ZERO_1, 2, 6) != six);
 }
 
 int main(void) {

@@ -61,6 +61,11 @@ static void every_byte(void **state) {
             run_processes(sizes[k], i % 2 ? API_ENGINE : "shm", 0, all[i], true);
 }
 
+static void large_sizes(void **state) {
+    (void)state;
+    run_processes(2, API_ENGINE, 0, beyond_two_to_the_31, true);
+}
+
 /* ---- beside the launches ---- */
 
 /* The device's state; ranks are forked, and each has its own. */
@@ -332,7 +337,7 @@ static void time_outs(void **state) {
     run_processes(2, API_ENGINE, 0, rank_that_aborts, true);
 }
 
-static const char *failing; /* call */
+static const char *failing, *failing_words; /* call, and what is told of it */
 
 /* On rank 0 it fails, and says so; the others are not left waiting. */
 static void with_a_failing_call(Rank *rank) {
@@ -344,21 +349,37 @@ static void with_a_failing_call(Rank *rank) {
     WORKS(ls_context_create("cpu", NULL, &rank->context));
     ls_status status = ls_comm_create(rank->context, API_ENGINE, &options, &comm);
     if (status == LS_OK) status = ls_comm_barrier(comm);
-    HOLDS(rank_failed(rank, status, rank->rank == 0 ? failing : ""));
+    HOLDS(rank_failed(rank, status, rank->rank == 0 ? failing_words : ""));
     HOLDS(rank->rank > 0 || strstr(ls_error_message(rank->context), "system error"));
     ls_comm_destroy(comm);
     ls_context_destroy(rank->context);
 }
 
+/* A communicator whose end fails is gone all the same, and the next is as any. */
+static void with_a_failing_end(Rank *rank) {
+    if (rank->rank == 0) setenv("STAND_IN_NCCL_FAIL", "ncclCommDestroy", 1);
+    two_communicators(rank);
+}
+
 static void failing_calls(void **state) {
-    static const char *const calls[] = {"ncclGetUniqueId",  "ncclCommInitRank", "ncclCommCount",
-                                        "ncclCommUserRank", "ncclGroupStart",   "ncclSend",
-                                        "ncclRecv",         "ncclGroupEnd"};
+    static const struct {
+        const char *call, *words;
+    } rows[] = {{"ncclGetUniqueId", NULL},
+                {"ncclCommInitRank", NULL},
+                {"ncclCommCount", NULL},
+                {"ncclCommUserRank", NULL},
+                {"ncclGroupStart", NULL},
+                {"ncclSend", NULL},
+                {"ncclRecv", NULL},
+                {"ncclGroupEnd", NULL},
+                {"ncclCommGetAsyncError", "the library reports"}};
     (void)state;
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        failing = calls[i];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        failing = rows[i].call;
+        failing_words = rows[i].words ? rows[i].words : failing;
         run_processes(2, "shm", 0, with_a_failing_call, false);
     }
+    run_processes(2, API_ENGINE, 0, with_a_failing_end, true);
 }
 
 static void refused(void **state) {
@@ -384,7 +405,7 @@ int main(void) {
         cmocka_unit_test(every_byte),      cmocka_unit_test(in_any_order),
         cmocka_unit_test(beside_launches), cmocka_unit_test(imported),
         cmocka_unit_test(time_outs),       cmocka_unit_test(refused),
-        cmocka_unit_test(failing_calls),
+        cmocka_unit_test(failing_calls),   cmocka_unit_test(large_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,8 +108,8 @@ static void free_comm(NcclComm comm) {
 }
 
 int ncclCommDestroy(NcclComm comm) {
-    FAIL_WHERE_ASKED();
     free_comm(comm);
+    FAIL_WHERE_ASKED();
     return 0;
 }
 
@@ -121,6 +121,7 @@ int ncclCommAbort(NcclComm comm) {
 }
 
 int ncclCommGetAsyncError(NcclComm comm, NcclResult *error) {
+    FAIL_WHERE_ASKED();
     *error = atomic_load(&comm->error);
     return 0;
 }
