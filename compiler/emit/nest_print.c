@@ -250,7 +250,7 @@ static void print_grid(NestPrinter *p, const NestNode *loop) {
     if (!whole) return;
     print_else_whole(p);
     print_items(p, loop);
-    text_puts(p->out, "}\n");
+    print_close_whole(p);
 }
 
 static void print_vector(NestPrinter *p, const NestNode *loop) {
@@ -477,6 +477,10 @@ static bool holds_one_if(const NestNode *node) {
  * where there is a NaN or a zero; then (`odd`) the ELSE body does the tile again. */
 static void print_if(NestPrinter *p, const NestNode *node) {
     bool any = false, all = p->nest->lanes == 1 && node->version;
+    if (node->version && p->one_version) {
+        print_body(p, node->other);
+        return;
+    }
     const char *condition = print_amount(p, node->extent);
     find_quick(p, node->body, &any, &all);
     if (!any || !all) {
