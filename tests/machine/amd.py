@@ -142,7 +142,7 @@ def only_arguments(kernel, base):
             if not bases & set(it.reads):
                 it.constants = {}
         elif it.name in ("s_mov_b64", "s_mov_b32") and bases & set(it.reads):
-            bases.add(it.writes[0])
+            bases.update(it.writes[:1])
             continue
         bases -= set(it.writes) - {base} if it.name.startswith("s_mov") else set(it.writes)
 
@@ -153,8 +153,8 @@ OPTIONS = clang_options("EXACT", "ASSEMBLY", "LLVM_18")
 
 def compile_text(chip, path, compiler, lengths):
     """The kernels of a text. A branch whose lanes are only masked does not show in the code which way is taken, so what is
-    looked at is made once more with what the lengths are known to be multiples of, up to 16, as the compiler then leaves out the
-    other way; registers and memory are those of the text as it is."""
+    looked at is made once more with what the lengths are known to be multiples of, up to 16, and how long a row is at least, as
+    the compiler then leaves out the other way; registers and memory are those of the text as it is."""
     with open(path) as file:
         text = file.read()
 
@@ -162,6 +162,8 @@ def compile_text(chip, path, compiler, lengths):
         length = lengths.get(match[1])
         most = max((number for number in (4, 8, 16) if length and length % number == 0), default=0)
         said = f"{match[1]} % {most} == 0" if most else f"{match[1]} % 4 != 0"
+        if length and length == lengths.get("size_row"):
+            said += f" && {match[1]} >= {length}"
         return match[0] + (f" __builtin_assume({said});" if length else "")
 
     whole = make(chip, text, compiler)
