@@ -477,10 +477,6 @@ static bool holds_one_if(const NestNode *node) {
  * where there is a NaN or a zero; then (`odd`) the ELSE body does the tile again. */
 static void print_if(NestPrinter *p, const NestNode *node) {
     bool any = false, all = p->nest->lanes == 1 && node->version;
-    if (node->version && p->one_version) {
-        print_body(p, node->other);
-        return;
-    }
     const char *condition = print_amount(p, node->extent);
     find_quick(p, node->body, &any, &all);
     if (!any || !all) {
@@ -572,7 +568,9 @@ static uint32_t optional_out(const NestPrinter *p, const NestNode *node) {
 static void print_node(NestPrinter *p, const NestNode *node) {
     switch (node->kind) {
     case NEST_LOOP: print_loop(p, node); break;
-    case NEST_IF: print_if(p, node); break;
+    case NEST_IF:
+        (node->version && p->one_version ? print_body(p, node->other) : print_if(p, node));
+        break;
     case NEST_WHEN: print_branch(p, node, print_symbol(p, node->where)); break;
     case NEST_ALLOC: print_alloc(p, node); break;
     case NEST_LET: print_let(p, node); break;
