@@ -433,6 +433,7 @@ typedef struct NestPrinter {
     bool whole;                  /* every vector at hand is aligned and within its limit */
     const NestNode *vector_loop; /* the one at hand, or the last one */
     bool whole_vectors; /* every vector with a limit is aligned, and ahead of it or beyond it */
+    bool one_version;   /* of the two bodies of a version the second one alone is printed */
     SymbolId tensor;    /* of a list: the tensor that the pointers are of */
     SymbolId vector, run, columns; /* the innermost loops at hand */
     bool non_temporal, non_temporal_off;
@@ -531,6 +532,7 @@ bool print_is_kept(const Nest *nest, const PlainNest *plain);
  * element of a vector: where that is whole, the limit of its first one. */
 bool print_open_whole(NestPrinter *p, const NestNode *body);
 void print_else_whole(NestPrinter *p);
+void print_close_whole(NestPrinter *p);
 Index print_limit(NestPrinter *p, Index limit);
 
 /* nest_draws.c: ahead of the loop, the random numbers of its `count` iterations. */

@@ -250,7 +250,7 @@ static void print_grid(NestPrinter *p, const NestNode *loop) {
     if (!whole) return;
     print_else_whole(p);
     print_items(p, loop);
-    text_puts(p->out, "}\n");
+    print_close_whole(p);
 }
 
 static void print_vector(NestPrinter *p, const NestNode *loop) {
@@ -570,7 +570,9 @@ static uint32_t optional_out(const NestPrinter *p, const NestNode *node) {
 static void print_node(NestPrinter *p, const NestNode *node) {
     switch (node->kind) {
     case NEST_LOOP: print_loop(p, node); break;
-    case NEST_IF: print_if(p, node); break;
+    case NEST_IF:
+        (node->version && p->one_version ? print_body(p, node->other) : print_if(p, node));
+        break;
     case NEST_WHEN: print_branch(p, node, print_symbol(p, node->where)); break;
     case NEST_ALLOC: print_alloc(p, node); break;
     case NEST_LET: print_let(p, node); break;

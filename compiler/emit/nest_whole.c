@@ -2,7 +2,8 @@
  *
  * Where rows are a multiple of the vector, all vectors with a limit are ahead of it or beyond it: a
  * test for each does, and none is accessed by elements. The text of a row, or of a part of a row
- * panel, then stands twice, under the test that this is so, and as it is for all other rows. */
+ * panel, then stands twice, under the test that this is so, and as it is for all other rows. A tile
+ * without limits (split_tail) is told from others in the first of these texts alone. */
 #include <string.h>
 
 #include "base/base.h"
@@ -83,5 +84,11 @@ bool print_open_whole(NestPrinter *p, const NestNode *body) {
 
 void print_else_whole(NestPrinter *p) {
     p->whole_vectors = false;
+    p->one_version = print_is_kept(p->nest, p->plain);
     text_puts(p->out, "} else {\n");
+}
+
+void print_close_whole(NestPrinter *p) {
+    p->one_version = false;
+    text_puts(p->out, "}\n");
 }

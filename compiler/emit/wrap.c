@@ -59,10 +59,12 @@ static Break find_break(const char *line, size_t size, bool continued) {
         if (line[i] == '/' && i + 1 < size && line[i + 1] == '*') break;
         if (strchr("([{", line[i]) && depth < DEPTH_MAX - 1) {
             open[++depth] = i + 1;
-            if (best_rank == RANK_MAX && line[i] == '(') best = (Break){i + 1, below};
+            if (best_rank == RANK_MAX && line[i] == '(' && i < LINE_MAX)
+                best = (Break){i + 1, below};
         }
         if (strchr(")]}", line[i]) && depth) depth--;
         if (line[i] != ' ' || i == indent || i + 1 >= size) continue;
+        if (!best.at && line[i - 1] == '=') best = (Break){i + 1, below};
         const bool part = line[i - 1] == ';', comma = line[i - 1] == ',';
         const size_t binds = find_operator(line + i + 1, size - i - 1);
         if (!part && !comma && !binds) continue;

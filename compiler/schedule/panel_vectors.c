@@ -23,7 +23,7 @@ typedef struct LaneVector {
 static LaneVector open_vector(PanelBuilder *s) {
     Nest *nest = s->nest;
     LaneVector v = {make_loop_name(nest, "l"), make_loop_name(nest, "e"), .first = NULL};
-    v.column = make_add(nest, make_scale(nest, make_symbol(nest, v.lane), VECTOR),
+    v.column = make_add(nest, make_scale(nest, make_symbol(nest, v.lane), s->nest->width),
                         make_symbol(nest, v.element));
     return v;
 }
@@ -47,7 +47,7 @@ static void elements(PanelBuilder *s, NestNode ***end, const LaneVector *v, Nest
         node->limit = make_less(nest, left, v->column);
         node->has_limit = true;
     }
-    column_loop(b, end, LOOP_VECTOR, v->element, make_number(nest, VECTOR), body);
+    column_loop(b, end, LOOP_VECTOR, v->element, make_number(nest, nest->width), body);
 }
 
 static void lanes(PanelBuilder *s, NestNode ***end, const LaneVector *v, NestNode *body) {
@@ -64,7 +64,7 @@ static SymbolId fold(PanelBuilder *s, NestNode ***end, const ColumnTree *tree, c
                         .op = tree->op,
                         .type = tree->type,
                         .extent = make_number(s->nest, leaves),
-                        .at = make_at(s->nest, make_number(s->nest, VECTOR), NULL),
+                        .at = make_at(s->nest, make_number(s->nest, s->nest->width), NULL),
                         .at_count = 1});
     return id;
 }
@@ -243,7 +243,7 @@ static void leave(PanelBuilder *s, NestNode ***end) {
 static void open_totals(PanelBuilder *s, NestNode ***end) {
     ColumnTile *b = &s->tile;
     Nest *nest = s->nest;
-    const Index vector = make_number(nest, VECTOR);
+    const Index vector = make_number(nest, nest->width);
     for (size_t i = 0; i < b->tree_count; i++) {
         ColumnTree *tree = &b->trees[i];
         tree->total = nest_symbol(nest, arena_printf(s->arena, "%s_total", tree->name), NAMED_ALLOC,
@@ -293,6 +293,21 @@ void panel_by_vectors(PanelBuilder *s, NestNode ***end) {
     leave(s, end);
 }
 
+/* The elements of a vector: of what is loaded of a row and its columns, as many bytes as a lane
+ * accesses at once. */
+static uint32_t find_width(const PanelBuilder *s) {
+    enum { ACCESS = 16 };
+    const ColumnTile *b = &s->tile;
+    size_t least = ACCESS / VECTOR;
+    for (const NestNode *node = b->column_nodes; node; node = node->next) {
+        const bool access = node->kind == NEST_LOAD || node->kind == NEST_STORE;
+        if (!access || s->nest->symbols[node->array].kind != NAMED_ARRAY) continue;
+        if (type_info[s->nest->symbols[node->array].type].size < least)
+            least = type_info[s->nest->symbols[node->array].type].size;
+    }
+    return ACCESS / least >= EIGHT ? EIGHT : VECTOR;
+}
+
 void panel_find_vectors(PanelBuilder *s) {
     ColumnTile *b = &s->tile;
     const ColumnPass all = {.b = b, .column_nodes = b->column_nodes};
@@ -305,6 +320,6 @@ void panel_find_vectors(PanelBuilder *s) {
     for (const NestNode *node = b->column_nodes; node; node = node->next)
         if (node->has_limit || node->body) return;
     s->vectors = true;
-    s->nest->width = VECTOR;
-    b->chunk = (int64_t)s->nest->lanes * VECTOR;
+    s->nest->width = find_width(s);
+    b->chunk = (int64_t)s->nest->lanes * s->nest->width;
 }

@@ -366,10 +366,20 @@ static void split_tails(RowBuilder *b, NestNode *body, bool turns) {
             split_tails(b, node->other, turns);
         } else if (turns && !nest_is_long(node->body)) {
             if (nest_split_tail(b->nest, node->name)) continue;
-            for (NestNode *test = node->body; test; test = test->body)
+            for (NestNode *test = node->body; test && !is_kept(b); test = test->body)
                 if (test->version) roll_maps(b->nest, test->other);
         }
     }
+}
+
+/* Of rows that stay in registers: a row of a warp's that is its most elements, or the tiles of a
+ * block's that are whole. The tests are the same for all lanes. */
+static void split_kept(RowBuilder *b, NestNode *rows) {
+    if (nest_is_long(rows->body)) return;
+    if (b->numbers->rows)
+        nest_split_tail(b->nest, rows->name);
+    else
+        split_tails(b, rows->body, true);
 }
 
 /* What the texts of whole tiles and of others need once their loads stand where they stay. */
@@ -377,6 +387,7 @@ static void finish_tails(RowBuilder *b, NestNode *body) {
     for (NestNode *node = body; node; node = node->next) {
         if (node->kind == NEST_IF && node->version) {
             limit_vectors(b->nest, node->body, NULL);
+            if (is_kept(b)) continue;
             name_all_left(b, node->other);
             nest_narrow(b->nest, node->body);
             nest_narrow(b->nest, node->other);
@@ -455,13 +466,16 @@ static void build(RowBuilder *b, const Plan *plan, const Kernel *kernel) {
     nest_sweep(b->nest);
     place_trees(b, false, b->numbers->rows ? SCOPE_REGISTER : SCOPE_SHARED);
     if (b->problem) return;
-    if (!b->numbers->rows) split_tails(b, rows->body, false);
+    if (is_kept(b))
+        split_kept(b, rows);
+    else
+        split_tails(b, rows->body, false);
     if (b->numbers->first) load_all_first(b, row);
     if (b->numbers->load_bytes) jam_rows(b);
     order_phases(b, plan, kernel, row);
+    finish_tails(b, rows->body);
     if (!b->numbers->rows) {
         size_t turns = 0;
-        finish_tails(b, rows->body);
         alternate_turns(b, rows->body, &turns);
     }
     if (is_kept(b)) nest_narrow(b->nest, rows->body);

@@ -2,141 +2,16 @@
  * and the widest access to device memory. Read from the image itself, of which nothing is believed:
  * every offset is checked.
  *
- * cubin         .nv.info holds registers and stack frame per kernel; the instructions, 16 bytes
- * each, are scanned for loads and stores of global memory PTX           text: ld.global and
- * st.global code object   the AMDGPU note (MessagePack) holds the counts; the helper's disassembler
- * the rest */
+ * cubin         see cubin.c
+ * PTX           text: ld.global and st.global
+ * code object   the AMDGPU note (MessagePack) holds the counts; the helper's disassembler the rest
+ */
 #include "base/base.h"
 #include "target/target.h"
 #include "toolchain/toolchain.h"
 
-#include <elf.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Bytes that may end anywhere. */
-typedef struct Bytes {
-    const uint8_t *data;
-    size_t size;
-} Bytes;
-
-static bool bytes_part(Bytes whole, uint64_t offset, uint64_t size, Bytes *part) {
-    if (offset > whole.size || size > whole.size - offset) return false;
-    *part = (Bytes){whole.data + offset, (size_t)size};
-    return true;
-}
-
-static bool bytes_read(Bytes whole, uint64_t offset, void *value, size_t size) {
-    Bytes part;
-    if (!bytes_part(whole, offset, size, &part)) return false;
-    memcpy(value, part.data, size);
-    return true;
-}
-
-static void count_access(RtcKernelStats *stats, int bytes) {
-    int width = 0;
-    if (bytes <= 0) return;
-    while (width + 1 < RTC_WIDTHS && 2 << width <= bytes) width++;
-    stats->accesses[width]++;
-    if (bytes > stats->widest_access) stats->widest_access = bytes;
-}
-
-/* ---- ELF ---- */
-
-static bool elf_section_at(Bytes elf, size_t index, Elf64_Shdr *section, Bytes *content) {
-    Elf64_Ehdr header;
-    if (!bytes_read(elf, 0, &header, sizeof header) ||
-        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-        header.e_ident[EI_DATA] != ELFDATA2LSB || index >= header.e_shnum ||
-        header.e_shoff > elf.size ||
-        !bytes_read(elf, header.e_shoff + index * sizeof *section, section, sizeof *section))
-        return false;
-    *content = (Bytes){elf.data, 0};
-    return section->sh_type == SHT_NOBITS ||
-           bytes_part(elf, section->sh_offset, section->sh_size, content);
-}
-
-/* Whether the string at `offset` of a string table is `text`, its final zero included. */
-static bool string_is(Bytes strings, uint64_t offset, const char *text) {
-    Bytes part;
-    return bytes_part(strings, offset, strlen(text) + 1, &part) &&
-           memcmp(part.data, text, strlen(text) + 1) == 0;
-}
-
-static bool elf_section(Bytes elf, const char *prefix, const char *name, Elf64_Shdr *section,
-                        Bytes *content) {
-    Elf64_Ehdr header;
-    Elf64_Shdr names_section;
-    Bytes names, part;
-    size_t length = strlen(prefix);
-    if (!bytes_read(elf, 0, &header, sizeof header) ||
-        !elf_section_at(elf, header.e_shstrndx, &names_section, &names))
-        return false;
-    for (size_t i = 0; i < header.e_shnum && elf_section_at(elf, i, section, content); i++)
-        if (bytes_part(names, section->sh_name, length, &part) &&
-            memcmp(part.data, prefix, length) == 0 &&
-            string_is(names, (uint64_t)section->sh_name + length, name))
-            return true;
-    return false;
-}
-
-/* ---- NVIDIA ---- */
-
-enum {
-    INFO_HAS_SIZE = 4, /* a record of .nv.info: this, its attribute, a 16-bit size, its value */
-    INFO_FRAME_SIZE = 0x11, /* value: symbol, bytes of stack */
-    INFO_REGISTERS = 0x2f,  /* value: symbol, registers */
-    OPCODE_MASK = 0x1ff,    /* the operation without its operand form */
-    OPCODE_LOAD_GLOBAL = 0x181,
-    OPCODE_STORE_GLOBAL = 0x186
-};
-
-static bool cubin_symbol_is(Bytes elf, uint32_t index, const char *kernel) {
-    Elf64_Shdr section, names_section;
-    Bytes symbols, names;
-    Elf64_Sym symbol;
-    return elf_section(elf, "", ".symtab", &section, &symbols) &&
-           elf_section_at(elf, section.sh_link, &names_section, &names) &&
-           bytes_read(symbols, (uint64_t)index * sizeof symbol, &symbol, sizeof symbol) &&
-           string_is(names, symbol.st_name, kernel);
-}
-
-static void cubin_info(Bytes elf, Bytes info, const char *kernel, RtcKernelStats *stats) {
-    uint8_t head[4];
-    for (size_t at = 0; bytes_read(info, at, head, 4);) {
-        uint32_t value[2];
-        size_t size = head[0] == INFO_HAS_SIZE ? (size_t)head[2] | (size_t)head[3] << 8 : 0;
-        bool wanted = head[1] == INFO_FRAME_SIZE || head[1] == INFO_REGISTERS;
-        if (wanted && size == sizeof value && bytes_read(info, at + 4, value, sizeof value) &&
-            value[1] < INT32_MAX && cubin_symbol_is(elf, value[0], kernel))
-            *(head[1] == INFO_REGISTERS ? &stats->registers : &stats->spill_bytes) = (int)value[1];
-        at += 4 + size;
-    }
-}
-
-/* Since Volta an instruction is 128 bits; the width of an access is in bits 73 to 75. */
-static void cubin_accesses(Bytes text, RtcKernelStats *stats) {
-    static const int width[8] = {1, 1, 2, 2, 4, 8, 16, 16};
-    uint64_t word[2];
-    stats->widest_access = 0;
-    for (size_t at = 0; bytes_read(text, at, word, sizeof word); at += sizeof word) {
-        const uint64_t opcode = word[0] & OPCODE_MASK;
-        if (opcode == OPCODE_LOAD_GLOBAL || opcode == OPCODE_STORE_GLOBAL)
-            count_access(stats, width[word[1] >> 9 & 7]);
-    }
-}
-
-static bool inspect_cubin(Bytes elf, const char *kernel, RtcKernelStats *stats) {
-    Elf64_Shdr section;
-    Bytes text, info, shared;
-    if (!elf_section(elf, ".text.", kernel, &section, &text)) return false;
-    cubin_accesses(text, stats);
-    stats->shared_bytes = 0;
-    if (elf_section(elf, ".nv.shared.", kernel, &section, &shared) && section.sh_size < INT32_MAX)
-        stats->shared_bytes = (int)section.sh_size;
-    if (elf_section(elf, "", ".nv.info", &section, &info)) cubin_info(elf, info, kernel, stats);
-    return true;
-}
 
 /* "v4.f32 ..." -> 16: the count and the width in bits that an instruction's dotted parts give. */
 static int ptx_access(const char *text) {
@@ -167,7 +42,7 @@ static bool inspect_ptx(Bytes image, const char *kernel, RtcKernelStats *stats) 
         for (char *at = entry; (at = strstr(at, ".global.")); at++) {
             bool access =
                 at - entry >= 2 && (memcmp(at - 2, "ld", 2) == 0 || memcmp(at - 2, "st", 2) == 0);
-            if (access) count_access(stats, ptx_access(at));
+            if (access) rtc_count_access(stats, ptx_access(at));
         }
     }
     free(text);
@@ -334,7 +209,7 @@ static void amd_accesses(const char *target, Bytes image, const char *const *ker
                         break;
                 if (kernel < count) stats[kernel].widest_access = 0;
             } else if (kernel < count) {
-                count_access(&stats[kernel], amd_access(line, length));
+                rtc_count_access(&stats[kernel], amd_access(line, length));
             }
             line += length + (line[length] != 0);
         }
@@ -351,7 +226,7 @@ static bool inspect_code_object(Bytes elf, const char *kernel, RtcKernelStats *s
     for (uint64_t at = 0; !found && bytes_read(notes, at, &head, sizeof head);) {
         uint64_t name = at + sizeof head,
                  description = name + (((uint64_t)head.n_namesz + 3) & ~3ull);
-        if (head.n_type == 32 && string_is(notes, name, "AMDGPU") &&
+        if (head.n_type == 32 && elf_string_is(notes, name, "AMDGPU") &&
             bytes_part(notes, description, head.n_descsz, &note))
             found = note_kernel(note, kernel, stats);
         at = description + (((uint64_t)head.n_descsz + 3) & ~3ull);
@@ -362,7 +237,7 @@ static bool inspect_code_object(Bytes elf, const char *kernel, RtcKernelStats *s
 /* By what code of a target is. Nothing is recorded in a shared object. */
 static bool (*const inspectors[])(Bytes, const char *, RtcKernelStats *) = {
     [TARGET_SHARED_OBJECT] = NULL,
-    [TARGET_CUBIN] = inspect_cubin,
+    [TARGET_CUBIN] = cubin_inspect,
     [TARGET_PTX] = inspect_ptx,
     [TARGET_CODE_OBJECT] = inspect_code_object,
 };

@@ -104,15 +104,9 @@ static int compile(const Nvrtc *nvrtc, const RtcJob *job, const char *const *opt
     return result;
 }
 
-/* Whether a kernel stores more to local memory than costs less than half of the threads would:
- * ptxas says "Registers are spilled to local memory in function 'F', 8 bytes spill stores, ...". */
-static bool spills(const char *log) {
-    enum { FEW = 32 };
-    for (const char *at = log; at && (at = strstr(at, spilled)); at++) {
-        const char *number = strstr(at, "', ");
-        if (!number || strtol(number + 3, NULL, 10) > FEW) return true;
-    }
-    return false;
+/* Whether the log of a compile says that a kernel spills, and its code that it does so often. */
+static bool spills(const char *log, const RtcOutput *output) {
+    return log && strstr(log, spilled) && cubin_spills(output->data, output->size);
 }
 
 static ls_status run(const void *table, const RtcJob *job, RtcOutput *output) {
@@ -138,7 +132,7 @@ static ls_status run(const void *table, const RtcJob *job, RtcOutput *output) {
 
     char *log = NULL;
     int result = compile(nvrtc, job, options, count, ptx, output, &log);
-    if (!result && spills(log)) {
+    if (!result && spills(log, output)) {
         free(log);
         free(output->data);
         output->data = NULL;

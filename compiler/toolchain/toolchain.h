@@ -4,6 +4,7 @@
 #ifndef LOCKSTEP_TOOLCHAIN_H
 #define LOCKSTEP_TOOLCHAIN_H
 
+#include <elf.h>
 #include <stdatomic.h>
 
 typedef enum RtcForm {
@@ -179,6 +180,7 @@ enum { RTC_WIDTHS = 5 };
 typedef struct RtcKernelStats {
     int registers, spill_bytes, shared_bytes, widest_access;
     int accesses[RTC_WIDTHS]; /* loads and stores of 1, 2, 4, 8 and 16 bytes (12 count as 8) */
+    int instructions, local_accesses; /* of a cubin; else 0 */
 } RtcKernelStats;
 bool rtc_inspect(const char *target, const void *image, size_t size, const char *kernel,
                  RtcKernelStats *stats);
@@ -186,6 +188,27 @@ bool rtc_inspects(const char *target); /* false: code for it tells nothing */
 /* The same for several kernels, which a disassembler reads at once; false if one is not there. */
 bool rtc_inspect_all(const char *target, const void *image, size_t size, const char *const *kernels,
                      size_t count, RtcKernelStats *stats);
+
+/* elf.c: bytes that may end anywhere, and the sections of an ELF file. elf_section: the one whose
+ * name is that prefix and name; elf_string_is: whether the string at `offset` of a table is `text`,
+ * its final zero included. */
+typedef struct Bytes {
+    const uint8_t *data;
+    size_t size;
+} Bytes;
+bool bytes_part(Bytes whole, uint64_t offset, uint64_t size, Bytes *part);
+bool bytes_read(Bytes whole, uint64_t offset, void *value, size_t size);
+bool elf_section_at(Bytes elf, size_t index, Elf64_Shdr *section, Bytes *content);
+bool elf_section(Bytes elf, const char *prefix, const char *name, Elf64_Shdr *section,
+                 Bytes *content);
+bool elf_string_is(Bytes strings, uint64_t offset, const char *text);
+
+/* cubin.c: whether a kernel goes to local memory, for want of registers, so often that it is better
+ * off with more of them for fewer threads; cubin_spills: whether one of an image does. */
+bool rtc_spills(const RtcKernelStats *stats);
+bool cubin_spills(const void *image, size_t size);
+bool cubin_inspect(Bytes elf, const char *kernel, RtcKernelStats *stats);
+void rtc_count_access(RtcKernelStats *stats, int bytes); /* to device memory */
 
 /* output.c: all of `size` bytes to an open file; false with errno set. */
 bool rtc_write(int file, const void *data, size_t size);

@@ -75,9 +75,9 @@ def smoke(build):
     expect("blocks 3" in found.rows["check cooperative"]["says"], "no blocks waited for each other")
     expect("Emulated device" in found.page, "the page does not name the device")
     expect("power 301" in found.page, "the page has nothing of the monitor")
-    found = run("smoke", build, "--only", "sweep.* (sqrt|to_i64)|matrix 91/")
+    found = run("smoke", build, "--only", "sweep.* (sqrt|to_i64)|whole|matrix 91/")
     states = [of["state"] for of in found.rows.values()]
-    expect(states == 3 * ["ok"] and sum(of.get("functions", 0) for of in found.rows.values()) == 16, found.page)
+    expect(states == 4 * ["ok"] and sum(of.get("functions", 0) for of in found.rows.values()) == 16, found.page)
     expect("programs with the interpreter's bits, 0 with others" in found.page, f"no totals\n{found.page}")
 
 

@@ -28,12 +28,19 @@ def read_sweep(status, text):
     return status == 0 and bool(right) and not wrong, facts
 
 
+# Programs with more elements than the quick matrix takes: row panels are of 1024 rows of 512 columns and more.
+WHOLE = ("packed_rows",)
+
+
 def rows(options):
     smoke = os.path.join(options.build, "tests", "gpu", "gpu_smoke")
     tiny = ["--tiny"] if options.tiny else []
     made = [Row(f"check {name}", [smoke, name, options.device, *tiny], 60, read_check) for name in CHECKS]
     made.append(Row("check torch_stream", [*python(), os.path.join(HERE, "torch_stream.py"), "--build", options.build,
                                            "--device", options.device], 90, read_check))
+    runner = os.path.join(options.build, "tests", "exec", "exec_runner")
+    made += [Row(f"whole {program}", [runner, "--device", options.device, *(["--quick"] if options.tiny else []), "--only",
+                                      program], 150, matrix.read) for program in WHOLE]
     names = list(sweep.FUNCTIONS)
     for i in range(0, len(names), TOGETHER):
         group = names[i:i + TOGETHER]

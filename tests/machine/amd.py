@@ -2,8 +2,13 @@
 
 Loads are done in their order, so that `s_waitcnt vmcnt(2)` leaves the two newest under way; on gfx9 stores are among them,
 from gfx10 on they have vscnt. lgkmcnt counts scalar loads and shared memory."""
+import os
 import re
 import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../rtc"))
+from targets import clang_options
 
 from listing import Instruction, Kernel
 
@@ -70,7 +75,8 @@ def instruction(chip, number, name, operands):
     elif name.startswith(("buffer_wbl2", "buffer_wbinvl1", "buffer_inv", "buffer_gl", "global_wb", "global_inv")):
         it.kind = "fence"
     elif name == "s_branch" or name.startswith("s_cbranch"):
-        it.target, it.falls, it.skips = operands.strip(), name != "s_branch", name == "s_cbranch_execz"
+        it.target, it.falls = operands.strip(), name != "s_branch"
+        it.skips, it.enters = name == "s_cbranch_execz", name == "s_cbranch_execnz"
     elif name == "s_endpgm":
         it.falls = False
     elif name == "v_writelane_b32":
@@ -136,35 +142,39 @@ def only_arguments(kernel, base):
             if not bases & set(it.reads):
                 it.constants = {}
         elif it.name in ("s_mov_b64", "s_mov_b32") and bases & set(it.reads):
-            bases.add(it.writes[0])
+            bases.update(it.writes[:1])
             continue
         bases -= set(it.writes) - {base} if it.name.startswith("s_mov") else set(it.writes)
 
 
-OPTIONS = ["-x", "hip", "--cuda-device-only", "-nogpuinc", "-nogpulib", "-O3", "-w", "-S", "-ffp-contract=off",
-           "-fno-gpu-flush-denormals-to-zero"]
+# What the toolchain gives clang: the rows of compiler/toolchain/options.def.
+OPTIONS = clang_options("EXACT", "ASSEMBLY", "LLVM_18")
 
 
-def compile_text(chip, path, compiler, header, lengths):
+def compile_text(chip, path, compiler, lengths):
     """The kernels of a text. A branch whose lanes are only masked does not show in the code which way is taken, so what is
-    looked at is made once more with what the lengths are known to be multiples of, as the compiler then leaves out the
-    other way; registers and memory are those of the text as it is."""
+    looked at is made once more with what the lengths are known to be multiples of, up to 16, and how long a row is at least, as
+    the compiler then leaves out the other way; registers and memory are those of the text as it is."""
     with open(path) as file:
         text = file.read()
 
     def known(match):
         length = lengths.get(match[1])
-        return match[0] + (f" __builtin_assume({match[1]} % 4 {'!=' if length % 4 else '=='} 0);" if length else "")
+        most = max((number for number in (4, 8, 16) if length and length % number == 0), default=0)
+        said = f"{match[1]} % {most} == 0" if most else f"{match[1]} % 4 != 0"
+        if length and length == lengths.get("size_row"):
+            said += f" && {match[1]} >= {length}"
+        return match[0] + (f" __builtin_assume({said});" if length else "")
 
-    whole = make(chip, text, compiler, header)
-    for kernel, of in zip(whole, make(chip, re.sub(r"const i64 (size_\w+) = a->\1;", known, text), compiler, header)):
+    whole = make(chip, text, compiler)
+    for kernel, of in zip(whole, make(chip, re.sub(r"const i64 (size_\w+) = a->\1;", known, text), compiler)):
         kernel.code = of.code
     return whole
 
 
-def make(chip, text, compiler, header):
+def make(chip, text, compiler):
     one_unit = ["-mcumode"] if generation(chip) >= 10 else []  # as hipRTC has it
-    made = subprocess.run([compiler, f"--offload-arch={chip}", *one_unit, *OPTIONS, "-include", header, "-o", "-", "-"],
+    made = subprocess.run([compiler, f"--offload-arch={chip}", *one_unit, *OPTIONS, "-o", "-", "-"],
                           input=text, capture_output=True, text=True)
     if made.returncode:
         raise ValueError(made.stderr)

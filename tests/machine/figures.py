@@ -315,12 +315,14 @@ def times(bulk, path):
 
 @dataclasses.dataclass
 class Item:
-    """A loop over items of the bulk: bytes that a thread moves of memory once, passes over each array, a share of the
-    threads that have work, and the share of its elements that a thread with work has."""
+    """A loop over items of the bulk: bytes that a thread moves of memory once, passes over each array, the bytes of each
+    (kind, name) for one of the elements, a share of the threads that have work, and the share of its elements that a
+    thread with work has."""
     path: list
     moved: float
     passes: dict
     elements: float
+    least: dict
     active: float = 1
     filled: float = 1
 
@@ -346,13 +348,14 @@ def items(bulk):
             bulk.panel.passes = {}
             bulk.panel.set(top.path)
             sizes = {key: size / number for key, (number, size) in most.items()}
-            found.append(Item(top.path, elements * sum(sizes.values()), bulk.panel.passes, elements))
+            found.append(Item(top.path, elements * sum(sizes.values()), bulk.panel.passes, elements, sizes))
             continue
         for stage in stages:
             for (kind, name), (number, _) in stage.items():
                 if kind == "load":
                     passes[name] = passes.get(name, 0) + number / elements
-        item = Item(top.path, sum(size for _, size in most.values()), passes, elements)
+        item = Item(top.path, sum(size for _, size in most.values()), passes, elements,
+                    {key: size / elements for key, (_, size) in most.items()})
         if bulk.source.row and bulk.columns:
             row = bulk.columns / 32
             if bulk.source.row == "block":
@@ -382,9 +385,9 @@ def figures(chip, kernel, source, sizes):
         speed = chips.rate(chip, share, item.moved * item.filled * chip.lanes, count(bulk, item.path),
                            times(bulk, item.path))
         time += item.moved / item.elements / speed
-    for stage in (stage for item in heavy for stage in bulk.stages(item.path)):
-        for key, (number, size) in stage.items():
-            arrays[key] = max(arrays.get(key, 0), size / number)
+    for item in heavy:
+        for key, size in item.least.items():
+            arrays[key] = max(arrays.get(key, 0), size)
     least = sum(arrays.values())
     flights = [steady(bulk, item.path, chips.loaded_latency(0.9))[1] * item.active * item.filled * warps * chip.lanes / 1024
                for item in heavy]

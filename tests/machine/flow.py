@@ -44,11 +44,22 @@ def part_ways(code, ends, following):
         twin = start + 0.5
         into, past = following[start] if code[end - 1].skips else following[start][::-1]
         ends[twin], following[twin], following[start] = end, [into], [past]
+        masks = {register for it in code[start:end] if it.kind == "else" for register in it.reads}
+        masks = set() if any("readlane" in it.name for it in code[start:end]) else masks
         for other in following:
-            last = code[ends[other] - 1]
-            if last.target == start and last.skips:
+            if skipped(code, int(other), ends[other], start, masks):
                 following[other] = [twin if near == start else near for near in following[other]]
     return ends, following
+
+
+def skipped(code, start, end, to, masks):
+    """Whether a part goes on at `to` where no lane has work on the first side: by a branch that is taken then, or past
+    one into that side. It has put aside the lanes of the other one, in a register that the turn to them reads, one of
+    `masks` if any is known; an if within the first side has not."""
+    last = code[end - 1]
+    if not (last.skips and last.target == to or last.enters and end == to):
+        return False
+    return any("xor" in it.name and (not masks or masks & set(it.writes)) for it in code[start:end])
 
 
 def components(nodes, following):

@@ -27,7 +27,6 @@ import nvidia
 from figures import figures, read_source
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-HEADER = os.path.join(HERE, "../rtc/amd.h")
 # Of each column its heading, its format, and whether more is better (1), worse (-1) or neither (0); and by how much,
 # absolute, a figure may be worse before it counts.
 COLUMNS = [("registers", "registers", "d", 0, 0), ("warps", "warps", "d", 0, 0), ("spilled", "spilled", "d", -1, 0),
@@ -83,7 +82,7 @@ def measure(lockstep, chip, case):
         text = os.path.join(folder, "text")
         emit(lockstep, case, chip, text)
         if chip.startswith("gfx"):
-            kernels = amd.compile_text(chip, text, clang(), HEADER, {f"size_{axis}": n for axis, n in case.lengths})
+            kernels = amd.compile_text(chip, text, clang(), {f"size_{axis}": n for axis, n in case.lengths})
         else:
             cubin = os.path.join(folder, "cubin")
             emit(lockstep, case, f"cubin:{chip}", cubin)
@@ -157,8 +156,14 @@ def measured(lockstep, chip, wanted):
     return rows
 
 
+def impossible(row):
+    """A share of a copy above the ceiling is an error of the gauge or of what it reads, as text."""
+    most = 100 * chips.CEILING
+    return [f"{row['share']:.0f} % of a copy, more than {most:.0f}"] if row["share"] > most + 0.5 else []
+
+
 def check(lockstep, chip, wanted):
-    """Whether a row is worse than the table's or not there."""
+    """Whether a row is worse than the table's or not there, or says what cannot be."""
     made_with, known = read_table(chip)
     if wanted is None:
         names = {re.sub(r" #\d+$", "", name) for name in known}
@@ -173,7 +178,7 @@ def check(lockstep, chip, wanted):
             print(f"{chip}: {name}: no row in the table")
             failures += 1
             continue
-        said = worse(row, known[name])
+        said = impossible(row) + worse(row, known[name])
         failures += bool(said)
         better += not said and bool(worse(known[name], row))
         for text in said:
@@ -190,6 +195,8 @@ def record(lockstep, chip, only):
         if made_with != toolchain(chip):
             sys.exit(f"{chip}: the table was made with {made_with}, and here is {toolchain(chip)}")
     made = measured(lockstep, chip, wanted)
+    for name in [name for name, row in made.items() if impossible(row)]:
+        print(f"{chip}: {name} is left out: {impossible(made.pop(name))[0]}", file=sys.stderr)
     rows = {name: row for name, row in rows.items() if re.sub(r" #\d+$", "", name) not in
             {case.name for case in wanted}} | made
     place = {case.name: at for at, case in enumerate(every)}

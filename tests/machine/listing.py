@@ -7,7 +7,8 @@ entries may still be under way. `latency` is the class of what it waits for: mem
 
 `reads` and `writes` name registers; `constants` maps a written register to the offset of the kernel's argument that it
 takes. `target` is the instruction that a branch goes to, `falls` whether the next one may follow, `whole` false where an
-access is of an element by itself, as the ends of rows are read; `skips` that a branch is taken where no lane has work."""
+access is of an element by itself, as the ends of rows are read; `skips` that a branch is taken where no lane has work,
+`enters` where some lane has."""
 import dataclasses
 
 
@@ -29,6 +30,7 @@ class Instruction:
     target: object = None
     falls: bool = True
     skips: bool = False
+    enters: bool = False
 
 
 @dataclasses.dataclass

@@ -355,6 +355,16 @@ class Amd(unittest.TestCase):
         # 24 bytes are loaded and 16 stored, by the second of the ways.
         self.assertEqual(row["flight"], 16 * 64 * 24 / 1024)
 
+    def test_the_first_side_out_of_line(self):
+        # As above, where the first side stands elsewhere and ends with a turn to the second one of its own.
+        sides = ["\ts_and_not1_saveexec_b32 s8, s9", "\ts_cbranch_execnz .LBB0_4", ".LBB0_3:", "\ts_or_b32 exec_lo, exec_lo, s8",
+                 "\ts_waitcnt vmcnt(0)", AMD_STORE.format(4, 7), "\ts_branch .LBB0_5", ".LBB0_2:",
+                 "\tglobal_load_dwordx4 v[12:15], v0, s[4:5]", "\ts_and_not1_saveexec_b32 s8, s9", "\ts_cbranch_execz .LBB0_3",
+                 ".LBB0_4:", AMD_LOAD.format(4, 7), "\tglobal_load_dwordx2 v[8:9], v0, s[4:5]", "\ts_branch .LBB0_3", ".LBB0_5:"]
+        row = of_amd("gfx1151", "\ts_and_saveexec_b32 s8, vcc_lo", "\ts_xor_b32 s9, exec_lo, s8", "\ts_cbranch_execnz .LBB0_2",
+                     *sides)[0]
+        self.assertEqual(row["flight"], 16 * 32 * 24 / 1024)
+
     def test_spilled_scalars_keep_their_array(self):
         row = of_amd("gfx942", "\tv_writelane_b32 v20, s4, 3", "\tv_readlane_b32 s10, v20, 3", "\tv_readlane_b32 s11, v20, 4",
                      "\tglobal_load_dwordx4 v[4:7], v0, s[10:11]", "\ts_waitcnt vmcnt(0)", AMD_STORE.format(4, 7))[0]
@@ -408,6 +418,15 @@ class Table(unittest.TestCase):
                                  ("atomics", 1, "atomics 1, was 0"), ("barriers", 2, "barriers 2, was 1"),
                                  ("share", 77.0, "% of copy 77, was 80")]:
             self.assertEqual(gauge.worse({**self.ROW, key: value}, known), [said])
+
+    def test_more_than_the_ceiling_is_an_error(self):
+        self.assertEqual([gauge.impossible({**self.ROW, "share": share}) for share in (80.4, 93.2)], [[], []])
+        self.assertEqual(gauge.impossible({**self.ROW, "share": 112.0}), ["112 % of a copy, more than 93"])
+
+    def test_tables_hold_what_can_be(self):
+        for chip in chips.CHIPS:
+            rows = gauge.read_table(chip)[1]
+            self.assertEqual([name for name, row in rows.items() if gauge.impossible(row)], [], chip)
 
     def test_a_line_reads_back(self):
         words = gauge.line("a step n=1", self.ROW, 12).split()

@@ -44,6 +44,10 @@ static const struct {
 } rows[] = {{"w1", 1},      {"w2", 2},       {"w4", 4},      {"w8", 8},
             {"load16", 16}, {"store16", 16}, {"shared16", 4}};
 
+static bool is_cubin(const char *target) {
+    return strncmp(target, LS_TARGET_CUBIN, strlen(LS_TARGET_CUBIN)) == 0;
+}
+
 /* `limit`: the most registers a thread can have there. */
 static void inspect_target(const char *target, int limit) {
     RtcKernelStats stats;
@@ -53,6 +57,7 @@ static void inspect_target(const char *target, int limit) {
         assert_int_equal(stats.widest_access, rows[i].widest);
         assert_in_range(stats.registers, 1, limit);
         assert_int_equal(stats.spill_bytes, 0);
+        assert_false(rtc_spills(&stats));
         for (int width = 0, sum = 0; width < RTC_WIDTHS; width++) {
             sum += stats.accesses[width];
             assert_true(stats.accesses[width] >= (1 << width == rows[i].widest));
@@ -63,6 +68,10 @@ static void inspect_target(const char *target, int limit) {
     assert_true(rtc_inspect(target, output.data, output.size, "spills", &stats));
     assert_in_range(stats.registers, 1, limit);
     assert_in_range(stats.spill_bytes, 16, 4096);
+    if (is_cubin(target)) {
+        assert_true(rtc_spills(&stats) && cubin_spills(output.data, output.size));
+        assert_in_range(stats.local_accesses, stats.instructions / 16, stats.instructions);
+    }
     const char *const absent[] = {"w", "w11", "spill", "", "4"};
     for (size_t i = 0; i < COUNT(absent); i++) {
         assert_false(rtc_inspect(target, output.data, output.size, absent[i], &stats));
@@ -190,12 +199,24 @@ static void rubbish_is_not_believed(void **state) {
     if (toolchain_here("hiprtc")) rubbish("gfx90a", 30); /* each asks the disassembler */
 }
 
+/* A kernel of two texts, of which the sizes take one, spills as often as each of them does. */
+static void share_of_local_accesses(void **state) {
+    (void)state;
+    const RtcKernelStats one = {.instructions = 2000, .local_accesses = 125},
+                         two = {.instructions = 4000, .local_accesses = 250},
+                         more = {.instructions = 2000, .local_accesses = 126};
+    assert_false(rtc_spills(&one) || rtc_spills(&two));
+    assert_true(rtc_spills(&more));
+    assert_false(cubin_spills("\177ELF", 4));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_cuda_target),
         cmocka_unit_test(every_hip_target),
         cmocka_unit_test(every_clang_target),
         cmocka_unit_test(large_image),
+        cmocka_unit_test(share_of_local_accesses),
         cmocka_unit_test(occupancy),
         cmocka_unit_test(ptx),
         cmocka_unit_test(rubbish_is_not_believed),
