@@ -18,6 +18,7 @@
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
+#include "toolchain/toolchain.h"
 
 enum { NAMES = 256, PATH_SIZE = 512, WORDS = 64 };
 
@@ -27,12 +28,20 @@ typedef struct Copy { /* of an image */
     struct Copy *next;
 } Copy;
 
+typedef struct Linked { /* a variant that is to have functions of the batch */
+    ls_image_variant *variant;
+    unsigned number;
+    struct Linked *next;
+} Linked;
+
 struct Batch {
     const Target *target;
     bool called;
+    const char *maker; /* with whose name the code is cached, or NULL: it is not */
     Compiler compiler; /* its arena */
     Text shared, own;
     Copy *copies;
+    Linked *linked;
     unsigned number; /* of the texts so far */
     char *text;      /* as built */
     void *library;
@@ -205,6 +214,16 @@ const ls_image *batch_add(Batch *batch, const ls_image *image, uint32_t wanted, 
     return &copy->image;
 }
 
+void batch_link(Batch *batch, ls_image_variant *variant) {
+    Linked *linked = arena_alloc(&batch->compiler.arena, sizeof *linked);
+    *linked = (Linked){variant, add_text(batch, variant->source, false), batch->linked};
+    batch->linked = linked;
+}
+
+void batch_keep(Batch *batch, const char *maker) {
+    batch->maker = arena_copy(&batch->compiler.arena, maker, strlen(maker));
+}
+
 /* ---- code ---- */
 
 static void make_text(Batch *batch) {
@@ -256,24 +275,63 @@ static void read_log(const char *path, char *message, size_t size) {
     if (file) fclose(file);
 }
 
-static bool set_functions(Batch *batch, char *message, size_t size) {
+/* The functions that the kernels' names with this behind them have. */
+static bool set_functions(Batch *batch, ls_image_variant *variant, const char *behind,
+                          char *message, size_t size) {
     typedef void (*Entry)(const void *, uint64_t, uint64_t, uint32_t, uint32_t);
-    for (Copy *copy = batch->copies; copy; copy = copy->next)
-        for (uint32_t v = 0; v < copy->image.variant_count; v++) {
-            ls_image_variant *variant = &copy->variants[v];
-            Entry *functions =
-                arena_alloc(&batch->compiler.arena, variant->kernel_count * sizeof *functions);
-            for (uint32_t k = 0; k < variant->kernel_count; k++) {
-                void *symbol = dlsym(batch->library, variant->kernels[k].name);
-                if (!symbol) {
-                    snprintf(message, size, "no kernel %s", variant->kernels[k].name);
-                    return false;
-                }
-                memcpy(&functions[k], &symbol, sizeof symbol);
-            }
-            variant->functions = functions;
+    Arena *arena = &batch->compiler.arena;
+    Entry *functions = arena_alloc(arena, variant->kernel_count * sizeof *functions);
+    for (uint32_t k = 0; k < variant->kernel_count; k++) {
+        const char *name = arena_printf(arena, "%s%s", variant->kernels[k].name, behind);
+        void *symbol = dlsym(batch->library, name);
+        if (!symbol) {
+            snprintf(message, size, "no kernel %s", name);
+            return false;
         }
+        memcpy(&functions[k], &symbol, sizeof symbol);
+    }
+    variant->functions = functions;
     return true;
+}
+
+static bool set_all_functions(Batch *batch, char *message, size_t size) {
+    for (Copy *copy = batch->copies; copy; copy = copy->next)
+        for (uint32_t v = 0; v < copy->image.variant_count; v++)
+            if (!set_functions(batch, &copy->variants[v], "", message, size)) return false;
+    for (Linked *linked = batch->linked; linked; linked = linked->next) {
+        const char *behind = arena_printf(&batch->compiler.arena, "__%u", linked->number);
+        if (!set_functions(batch, linked->variant, behind, message, size)) return false;
+    }
+    return true;
+}
+
+/* ---- the cache ---- */
+
+/* The text's key among the kernels that this maker made by that command line. */
+static CacheKey key_of(Batch *batch, const char *const *compiler) {
+    Text words = text_open(&batch->compiler.arena);
+    for (size_t i = 0; compiler[i]; i++) text_printf(&words, "%s ", compiler[i]);
+    return cache_key(batch->text, strlen(batch->text), "cpu", words.data, batch->maker);
+}
+
+/* Writes the library as the cache has it; false: it has not. */
+static bool write_cached(Batch *batch, const CacheKey *key, const char *path) {
+    void *data = NULL;
+    size_t bytes = 0;
+    if (!batch->maker || !cache_load(key, &data, &bytes)) return false;
+    FILE *file = fopen(path, "wb");
+    bool good = file && fwrite(data, 1, bytes, file) == bytes;
+    if (file) good = fclose(file) == 0 && good;
+    free(data);
+    return good;
+}
+
+static void store(Batch *batch, const CacheKey *key, const char *path) {
+    char *data = NULL;
+    size_t bytes = 0;
+    if (batch->maker && rtc_read_file(path, (size_t)1 << 30, &data, &bytes))
+        cache_store(key, data, bytes);
+    free(data);
 }
 
 static bool build_library(Batch *batch, const char *const *compiler, char *message, size_t size) {
@@ -286,10 +344,15 @@ static bool build_library(Batch *batch, const char *const *compiler, char *messa
     snprintf(text, sizeof text, "%s/batch.c", folder);
     snprintf(library, sizeof library, "%s/batch.so", folder);
     snprintf(log, sizeof log, "%s/log", folder);
-    bool good = write_file(text, batch->text);
-    if (good && !run_compiler(compiler, text, library, log)) {
-        read_log(log, message, size);
-        good = false;
+    const CacheKey key = batch->maker ? key_of(batch, compiler) : (CacheKey){0};
+    bool good = write_cached(batch, &key, library);
+    if (!good) {
+        good = write_file(text, batch->text);
+        if (good && !run_compiler(compiler, text, library, log)) {
+            read_log(log, message, size);
+            good = false;
+        }
+        if (good) store(batch, &key, library);
     }
     if (good && !(batch->library = dlopen(library, RTLD_NOW | RTLD_LOCAL))) {
         snprintf(message, size, "%s", dlerror());
@@ -299,7 +362,7 @@ static bool build_library(Batch *batch, const char *const *compiler, char *messa
     unlink(library);
     unlink(log);
     rmdir(folder);
-    return good && set_functions(batch, message, size);
+    return good && set_all_functions(batch, message, size);
 }
 
 bool batch_build(Batch *batch, const char *const *compiler, char *message, size_t size) {

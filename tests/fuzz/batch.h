@@ -23,6 +23,11 @@ void batch_close(Batch *batch);
  * blocks; `broken` kernels do nothing. */
 const ls_image *batch_add(Batch *batch, const ls_image *image, uint32_t wanted, bool spread,
                           bool broken);
+/* Adds the text of a variant of an image for a CPU, which gets the functions of the built batch. */
+void batch_link(Batch *batch, ls_image_variant *variant);
+/* The code is taken from the cache of kernels, or goes there, as made by the toolchain that this
+ * describes. */
+void batch_keep(Batch *batch, const char *maker);
 /* Ends the text and makes code of it: on the CPU with the command line `compiler` (words that end
  * with NULL), elsewhere by handing the text on. false: what the compiler said is in `message`. */
 bool batch_build(Batch *batch, const char *const *compiler, char *message, size_t size);
