@@ -1,7 +1,8 @@
-/* together.c: the texts of a program for the CPU compiled together, as the suite's programs are
- * compiled for longer than they run: what the texts have in common is read once, and a compiler
- * starts once for each of two levels. Of a program with few elements two texts of three are
- * compiled without optimisation, the others as the product compiles them. */
+/* together.c: the texts of a program compiled together, as the suite's programs are compiled for
+ * longer than they run: what the texts have in common is read once, and a compiler starts once. For
+ * a CPU it starts once for each of two levels: of a program with few elements two texts of three
+ * are compiled without optimisation, the others as the product compiles them. An emulated GPU,
+ * whose code is text, gets that of all as the code of each. */
 #include "exec.h"
 #include "batch.h"
 #include "base/base.h"
@@ -19,8 +20,7 @@ enum { ELEMENTS = 300000, WORDS = 32, COMPILER_WORDS = 8 };
 typedef enum Level { LEVEL_PLAIN, LEVEL_OPTIMISED, LEVELS } Level;
 
 struct Together {
-    Batch *batches[LEVELS];
-    size_t texts[LEVELS];
+    Batch *batches[LEVELS]; /* NULL: no text has the level */
 };
 
 /* As toolchain/host.c has them. */
@@ -67,7 +67,7 @@ static Level level_of(const ls_image_variant *variant, bool small) {
     return small && number % 3 ? LEVEL_PLAIN : LEVEL_OPTIMISED;
 }
 
-typedef void Visit(void *user, ls_image_variant *variant, size_t number);
+typedef void Visit(void *user, const ls_image *image, ls_image_variant *variant, size_t number);
 
 /* All variants of the step's image and of its parts that have kernels; gives how many. Its tables
  * are memory of the loaded program. Code of fast functions is compiled otherwise. */
@@ -77,7 +77,7 @@ static size_t visit_image(const ls_image *image, Visit *visit, void *user, size_
     for (uint32_t v = 0; v < image->variant_count; v++) {
         ls_image_variant *variant = (ls_image_variant *)(uintptr_t)&image->variants[v];
         if (variant->kernel_count && strcmp(image->math, "fast") != 0)
-            visit(user, variant, number++);
+            visit(user, image, variant, number++);
     }
     return number;
 }
@@ -111,7 +111,7 @@ static size_t find_compiler(const char **words, char *text, size_t size) {
     return count;
 }
 
-static bool build(Together *together, Level level, char *message, size_t size) {
+static bool build_for_cpu(Batch *batch, Level level, char *message, size_t size) {
     const char *words[WORDS] = {NULL};
     char text[RTC_PATH_SIZE], maker[1024];
     RtcCpu cpu;
@@ -124,8 +124,15 @@ static bool build(Together *together, Level level, char *message, size_t size) {
     words[count++] = cpu.option;
     if (cpu.wide) words[count++] = "-mprefer-vector-width=512";
     if (!cpu.fma) words[count++] = "-lm";
-    batch_keep(together->batches[level], maker);
-    return batch_build(together->batches[level], words, message, size);
+    batch_keep(batch, maker);
+    return batch_build(batch, words, message, size);
+}
+
+/* On a GPU the driver has the compiler. */
+static bool build(const Runner *runner, Batch *batch, Level level, char *message, size_t size) {
+    if (strcmp(runner->device, LS_TARGET_CPU) == 0)
+        return build_for_cpu(batch, level, message, size);
+    return batch_build(batch, NULL, message, size);
 }
 
 /* ---- all of it ---- */
@@ -137,7 +144,16 @@ typedef struct Linker {
     size_t count, capacity;
 } Linker;
 
-static void link_first(void *user, ls_image_variant *variant, size_t number) {
+static bool link_text(Together *together, Level level, const ls_image *image,
+                      ls_image_variant *variant) {
+    Batch **batch = &together->batches[level];
+    if (!*batch) *batch = batch_open(image->target, level == LEVEL_PLAIN);
+    return batch_link(*batch, variant);
+}
+
+/* On a GPU texts ahead of which other macros are defined are in the other batch. */
+static void link_first(void *user, const ls_image *image, ls_image_variant *variant,
+                       size_t number) {
     Linker *linker = user;
     if (number == linker->capacity) {
         linker->capacity = linker->capacity ? 2 * linker->capacity : 64;
@@ -146,12 +162,14 @@ static void link_first(void *user, ls_image_variant *variant, size_t number) {
     }
     linker->first[linker->count++] = variant;
     const Level level = level_of(variant, linker->small);
-    batch_link(linker->together->batches[level], variant);
-    linker->together->texts[level]++;
+    if (!link_text(linker->together, level, image, variant) && level == LEVEL_OPTIMISED)
+        link_text(linker->together, LEVEL_PLAIN, image, variant);
 }
 
-static void link_other(void *user, ls_image_variant *variant, size_t number) {
+static void link_other(void *user, const ls_image *image, ls_image_variant *variant,
+                       size_t number) {
     const Linker *linker = user;
+    (void)image;
     if (number < linker->count) variant->functions = linker->first[number]->functions;
 }
 
@@ -160,13 +178,11 @@ Together *together_open(const Runner *runner, const Program *program, ls_compila
     Together *together = must_allocate(sizeof *together);
     Linker linker = {.together = together};
     char message[4096] = "";
-    if (strcmp(runner->device, "cpu") != 0) return together;
-    linker.small = is_small(program, compilation);
-    for (int level = 0; level < LEVELS; level++)
-        together->batches[level] = batch_open(LS_TARGET_CPU, level == LEVEL_PLAIN);
+    linker.small = strcmp(runner->device, LS_TARGET_CPU) == 0 && is_small(program, compilation);
     visit_program(compilation, loaded[0], link_first, &linker);
     for (int level = 0; level < LEVELS; level++)
-        if (together->texts[level] && !build(together, (Level)level, message, sizeof message))
+        if (together->batches[level] &&
+            !build(runner, together->batches[level], (Level)level, message, sizeof message))
             printf("  texts of %s each on their own: %s\n", program->name, message);
     for (size_t c = 1; c < runner->context_count; c++)
         visit_program(compilation, loaded[c], link_other, &linker);

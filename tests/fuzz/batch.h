@@ -23,8 +23,10 @@ void batch_close(Batch *batch);
  * blocks; `broken` kernels do nothing. */
 const ls_image *batch_add(Batch *batch, const ls_image *image, uint32_t wanted, bool spread,
                           bool broken);
-/* Adds the text of a variant of an image for a CPU, which gets the functions of the built batch. */
-void batch_link(Batch *batch, ls_image_variant *variant);
+/* Adds the text of a variant of a loaded image, which gets functions of the batch as it is built,
+ * or its text as the code, and entry points of other names. false: macros that are defined ahead of
+ * it are not those of the first. */
+bool batch_link(Batch *batch, ls_image_variant *variant);
 /* The code is taken from the cache of kernels, or goes there, as made by the toolchain that this
  * describes. */
 void batch_keep(Batch *batch, const char *maker);
