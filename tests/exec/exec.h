@@ -137,6 +137,7 @@ typedef struct Runner {
     const char *device;
     uint64_t seed;
     bool verbose, quick; /* quick: no array of more than 100,000 elements */
+    bool together;       /* the texts of a program are compiled together: together.c */
     bool nests;          /* run the plan's nests on the host instead of kernels on a device */
     struct NestsMade *nests_made;
     size_t scheduled, unscheduled;   /* phases, of nests */
@@ -157,12 +158,15 @@ bool runner_check(Runner *runner, ls_context *context, ls_status status, const c
 void runner_count_variant(Runner *runner, ls_step *step);
 
 /* run.c. run_loaded: what is compiled for the interpreter is loaded in every context already. */
-bool run_program(Runner *runner, const Program *program);
 bool run_loaded(Runner *runner, const Program *program, const Directives *directives,
                 ls_compilation *compilation, ls_program *const *loaded);
-/* levels.c: of a program with few elements two texts of three are compiled without optimisation
- * on a CPU: levels.sh stands before the compiler from now on. */
-void levels_use(const Program *program);
+/* together.c: code for the texts of a program that is loaded on a CPU or an emulated GPU, made
+ * together; what cannot be is compiled on its own when it is first run. Closed behind the program.
+ */
+typedef struct Together Together;
+Together *together_open(const Runner *runner, const Program *program, ls_compilation *compilation,
+                        ls_program *const *loaded);
+void together_close(Together *together);
 bool run_training(Runner *runner, bool print_hash); /* training.c */
 /* `thorough`: every variant, not one of each step. */
 bool compile_program(Runner *runner, const Program *program, const char *targets,

@@ -23,9 +23,11 @@ static const char usage[] =
     "[--verbose]\n"
     "                   [--shard K/N]   every Nth program from the Kth (0 is the first)\n"
     "                   --nests         the plan as nests on the host, in place of kernels\n"
-    "                   --levels        with --only on a CPU: of a program with few elements two "
-    "texts of\n"
-    "                                   three are compiled without optimisation\n"
+    "                   --together      on a CPU or an emulated GPU: a program's texts are "
+    "compiled as "
+    "one, and\n"
+    "                                   on a CPU of one with few elements two of three without "
+    "optimisation\n"
     "                   --random FIRST:COUNT   programs made of random numbers, alone\n"
     "  NAME@nvrtc and NAME@hiprtc compile the program NAME instead of running it; a NAME that ends "
     "in *\n"
@@ -169,7 +171,7 @@ static double seconds(void) {
 
 typedef struct Options {
     const char *filter, *only, *targets, *json, *print, *shard, *random;
-    bool list, list_all, levels;
+    bool list, list_all;
 } Options;
 
 /* A reduction's kernels take a second each; most differ only in the type. */
@@ -212,6 +214,34 @@ static void list_targets(const Program *program, Breadth breadth, size_t toolcha
         const size_t used = strlen(targets);
         snprintf(targets + used, size - used, ",%s", others[i]);
     }
+}
+
+/* Every step of the program against the interpreter. */
+static bool run_program(Runner *runner, const Program *program) {
+    Directives *directives = must_allocate(sizeof *directives);
+    ls_compilation *compilation = NULL;
+    ls_program *loaded[CONTEXTS] = {NULL};
+    bool ok = directives_read(program->text, directives);
+    const size_t size = strlen(program->text);
+    if (ok &&
+        ls_compile_text(program->name, program->text, size, &exec_options, &compilation) != LS_OK) {
+        printf("%s", compilation ? ls_compilation_message(compilation) : "out of memory\n");
+        ok = false;
+    }
+    for (size_t c = 0; ok && c < runner->context_count; c++)
+        ok = runner_check(runner, runner->contexts[c],
+                          ls_program_load_text(runner->contexts[c], program->name, program->text,
+                                               size, &exec_options, &loaded[c]),
+                          program->name);
+    Together *together =
+        ok && runner->together ? together_open(runner, program, compilation, loaded) : NULL;
+    if (ok) ok = run_loaded(runner, program, directives, compilation, loaded);
+    for (size_t c = 0; c < runner->context_count; c++)
+        if (loaded[c]) ls_program_destroy(loaded[c]);
+    together_close(together);
+    if (compilation) ls_compilation_destroy(compilation);
+    free(directives);
+    return ok;
 }
 
 /* 0 passed, 1 failed, SKIPPED. */
@@ -354,9 +384,9 @@ static bool read_options(int count, char **arguments, Runner *runner, Options *o
     const struct {
         const char *name;
         bool *value;
-    } flags[] = {{"--list", &options->list},      {"--list-all", &options->list_all},
-                 {"--levels", &options->levels},  {"--quick", &runner->quick},
-                 {"--verbose", &runner->verbose}, {"--nests", &runner->nests}};
+    } flags[] = {{"--list", &options->list},        {"--list-all", &options->list_all},
+                 {"--together", &runner->together}, {"--quick", &runner->quick},
+                 {"--verbose", &runner->verbose},   {"--nests", &runner->nests}};
     for (int i = 1; i < count; i++) {
         bool known = false;
         for (size_t f = 0; f < sizeof flags / sizeof *flags; f++)
@@ -406,8 +436,6 @@ int main(int count, char **arguments) {
                 fputs(programs.list[i].text, stdout);
     } else {
         const bool compiles = options.targets || (options.only && strchr(options.only, '@'));
-        for (size_t i = 0; options.levels && options.only && i < programs.count; i++)
-            if (strcmp(programs.list[i].name, options.only) == 0) levels_use(&programs.list[i]);
         if (!compiles && !open_contexts(&runner)) status = 3;
         if (status == 0) status = run_all(&runner, &options, &programs);
         for (size_t c = 0; c < runner.context_count; c++) ls_context_destroy(runner.contexts[c]);

@@ -669,27 +669,3 @@ bool run_loaded(Runner *runner, const Program *program, const Directives *direct
     }
     return ok;
 }
-
-bool run_program(Runner *runner, const Program *program) {
-    Directives *directives = must_allocate(sizeof *directives);
-    ls_compilation *compilation = NULL;
-    ls_program *loaded[CONTEXTS] = {NULL};
-    bool ok = directives_read(program->text, directives);
-    const size_t size = strlen(program->text);
-    if (ok &&
-        ls_compile_text(program->name, program->text, size, &exec_options, &compilation) != LS_OK) {
-        printf("%s", compilation ? ls_compilation_message(compilation) : "out of memory\n");
-        ok = false;
-    }
-    for (size_t c = 0; ok && c < runner->context_count; c++)
-        ok = runner_check(runner, runner->contexts[c],
-                          ls_program_load_text(runner->contexts[c], program->name, program->text,
-                                               size, &exec_options, &loaded[c]),
-                          program->name);
-    if (ok) ok = run_loaded(runner, program, directives, compilation, loaded);
-    for (size_t c = 0; c < runner->context_count; c++)
-        if (loaded[c]) ls_program_destroy(loaded[c]);
-    if (compilation) ls_compilation_destroy(compilation);
-    free(directives);
-    return ok;
-}

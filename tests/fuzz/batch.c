@@ -18,8 +18,9 @@
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
+#include "toolchain/toolchain.h"
 
-enum { NAMES = 256, PATH_SIZE = 512, WORDS = 64 };
+enum { NAMES = 1024, PATH_SIZE = 512, WORDS = 64 };
 
 typedef struct Copy { /* of an image */
     ls_image image;
@@ -27,12 +28,21 @@ typedef struct Copy { /* of an image */
     struct Copy *next;
 } Copy;
 
+typedef struct Linked { /* a variant that is to have functions of the batch */
+    ls_image_variant *variant;
+    unsigned number;
+    struct Linked *next;
+} Linked;
+
 struct Batch {
     const Target *target;
     bool called;
+    const char *head;  /* stands ahead of the prelude */
+    const char *maker; /* with whose name the code is cached, or NULL: it is not */
     Compiler compiler; /* its arena */
     Text shared, own;
     Copy *copies;
+    Linked *linked;
     unsigned number; /* of the texts so far */
     char *text;      /* as built */
     void *library;
@@ -162,6 +172,18 @@ static unsigned add_text(Batch *batch, const char *source, bool broken) {
     return number;
 }
 
+/* The kernels' entry points with the number of a text in their names. */
+static const ls_image_kernel *numbered(Batch *batch, const ls_image_variant *variant,
+                                       unsigned number) {
+    Arena *arena = &batch->compiler.arena;
+    ls_image_kernel *kernels = arena_alloc(arena, variant->kernel_count * sizeof *kernels);
+    for (uint32_t k = 0; k < variant->kernel_count; k++) {
+        kernels[k] = variant->kernels[k];
+        kernels[k].name = arena_printf(arena, "%s__%u", kernels[k].name, number);
+    }
+    return kernels;
+}
+
 const ls_image *batch_add(Batch *batch, const ls_image *image, uint32_t wanted, bool spread,
                           bool broken) {
     Arena *arena = &batch->compiler.arena;
@@ -192,17 +214,34 @@ const ls_image *batch_add(Batch *batch, const ls_image *image, uint32_t wanted, 
             strips->work = 1;
             variant->strips = strips;
         }
-        const unsigned number = add_text(batch, variant->source, broken);
-        ls_image_kernel *kernels = arena_alloc(arena, variant->kernel_count * sizeof *kernels);
-        for (uint32_t k = 0; k < variant->kernel_count; k++) {
-            kernels[k] = variant->kernels[k];
-            kernels[k].name = arena_printf(arena, "%s__%u", kernels[k].name, number);
-            if (spread) kernels[k].item_cost = (uint64_t)1 << 32;
-        }
-        variant->kernels = kernels;
+        variant->kernels = numbered(batch, variant, add_text(batch, variant->source, broken));
+        for (uint32_t k = 0; spread && k < variant->kernel_count; k++)
+            ((ls_image_kernel *)(uintptr_t)variant->kernels)[k].item_cost = (uint64_t)1 << 32;
         variant->source = NULL;
     }
     return &copy->image;
+}
+
+/* The text's definitions of macros that the prelude asks for, which stand ahead of it. */
+static const char *head_of(Batch *batch, const char *source) {
+    const char *prelude = strstr(source, embedded_text(batch->target->prelude));
+    const char *begin = strstr(source, "\n#define LS_");
+    if (!prelude || !begin || begin > prelude) return "";
+    return arena_copy(&batch->compiler.arena, begin + 1, (size_t)(prelude - begin - 1));
+}
+
+bool batch_link(Batch *batch, ls_image_variant *variant) {
+    const char *head = head_of(batch, variant->source);
+    if (batch->linked && strcmp(head, batch->head) != 0) return false;
+    batch->head = head;
+    Linked *linked = arena_alloc(&batch->compiler.arena, sizeof *linked);
+    *linked = (Linked){variant, add_text(batch, variant->source, false), batch->linked};
+    batch->linked = linked;
+    return true;
+}
+
+void batch_keep(Batch *batch, const char *maker) {
+    batch->maker = arena_copy(&batch->compiler.arena, maker, strlen(maker));
 }
 
 /* ---- code ---- */
@@ -212,6 +251,7 @@ static void make_text(Batch *batch) {
     Text text = text_open(arena), code = text_open(arena);
     text_puts(&code, batch->shared.data);
     text_puts(&code, batch->own.data);
+    if (batch->head) text_puts(&text, batch->head);
     text_puts(&text, embedded_text(batch->target->prelude));
     if (batch->called && !batch->target->gpu)
         text_puts(&text, "#undef LS_FN\n#define LS_FN static __attribute__((unused))\n");
@@ -256,24 +296,63 @@ static void read_log(const char *path, char *message, size_t size) {
     if (file) fclose(file);
 }
 
-static bool set_functions(Batch *batch, char *message, size_t size) {
+/* Those that kernels of these names have. */
+static bool set_functions(Batch *batch, ls_image_variant *variant, const ls_image_kernel *kernels,
+                          char *message, size_t size) {
     typedef void (*Entry)(const void *, uint64_t, uint64_t, uint32_t, uint32_t);
-    for (Copy *copy = batch->copies; copy; copy = copy->next)
-        for (uint32_t v = 0; v < copy->image.variant_count; v++) {
-            ls_image_variant *variant = &copy->variants[v];
-            Entry *functions =
-                arena_alloc(&batch->compiler.arena, variant->kernel_count * sizeof *functions);
-            for (uint32_t k = 0; k < variant->kernel_count; k++) {
-                void *symbol = dlsym(batch->library, variant->kernels[k].name);
-                if (!symbol) {
-                    snprintf(message, size, "no kernel %s", variant->kernels[k].name);
-                    return false;
-                }
-                memcpy(&functions[k], &symbol, sizeof symbol);
-            }
-            variant->functions = functions;
+    Entry *functions =
+        arena_alloc(&batch->compiler.arena, variant->kernel_count * sizeof *functions);
+    for (uint32_t k = 0; k < variant->kernel_count; k++) {
+        void *symbol = dlsym(batch->library, kernels[k].name);
+        if (!symbol) {
+            snprintf(message, size, "no kernel %s", kernels[k].name);
+            return false;
         }
+        memcpy(&functions[k], &symbol, sizeof symbol);
+    }
+    variant->functions = functions;
     return true;
+}
+
+static bool set_all_functions(Batch *batch, char *message, size_t size) {
+    for (Copy *copy = batch->copies; copy; copy = copy->next)
+        for (uint32_t v = 0; v < copy->image.variant_count; v++)
+            if (!set_functions(batch, &copy->variants[v], copy->variants[v].kernels, message, size))
+                return false;
+    for (Linked *linked = batch->linked; linked; linked = linked->next) {
+        const ls_image_kernel *kernels = numbered(batch, linked->variant, linked->number);
+        if (!set_functions(batch, linked->variant, kernels, message, size)) return false;
+    }
+    return true;
+}
+
+/* ---- the cache ---- */
+
+/* The text's key among the kernels that this maker made by that command line. */
+static CacheKey key_of(Batch *batch, const char *const *compiler) {
+    Text words = text_open(&batch->compiler.arena);
+    for (size_t i = 0; compiler[i]; i++) text_printf(&words, "%s ", compiler[i]);
+    return cache_key(batch->text, strlen(batch->text), "cpu", words.data, batch->maker);
+}
+
+/* Writes the library as the cache has it; false: it has not. */
+static bool write_cached(Batch *batch, const CacheKey *key, const char *path) {
+    void *data = NULL;
+    size_t bytes = 0;
+    if (!batch->maker || !cache_load(key, &data, &bytes)) return false;
+    FILE *file = fopen(path, "wb");
+    bool good = file && fwrite(data, 1, bytes, file) == bytes;
+    if (file) good = fclose(file) == 0 && good;
+    free(data);
+    return good;
+}
+
+static void store(Batch *batch, const CacheKey *key, const char *path) {
+    char *data = NULL;
+    size_t bytes = 0;
+    if (batch->maker && rtc_read_file(path, (size_t)1 << 30, &data, &bytes))
+        cache_store(key, data, bytes);
+    free(data);
 }
 
 static bool build_library(Batch *batch, const char *const *compiler, char *message, size_t size) {
@@ -286,10 +365,15 @@ static bool build_library(Batch *batch, const char *const *compiler, char *messa
     snprintf(text, sizeof text, "%s/batch.c", folder);
     snprintf(library, sizeof library, "%s/batch.so", folder);
     snprintf(log, sizeof log, "%s/log", folder);
-    bool good = write_file(text, batch->text);
-    if (good && !run_compiler(compiler, text, library, log)) {
-        read_log(log, message, size);
-        good = false;
+    const CacheKey key = batch->maker ? key_of(batch, compiler) : (CacheKey){0};
+    bool good = write_cached(batch, &key, library);
+    if (!good) {
+        good = write_file(text, batch->text);
+        if (good && !run_compiler(compiler, text, library, log)) {
+            read_log(log, message, size);
+            good = false;
+        }
+        if (good) store(batch, &key, library);
     }
     if (good && !(batch->library = dlopen(library, RTLD_NOW | RTLD_LOCAL))) {
         snprintf(message, size, "%s", dlerror());
@@ -299,7 +383,12 @@ static bool build_library(Batch *batch, const char *const *compiler, char *messa
     unlink(library);
     unlink(log);
     rmdir(folder);
-    return good && set_functions(batch, message, size);
+    return good && set_all_functions(batch, message, size);
+}
+
+static void set_code(ls_image_variant *variant, const char *text) {
+    variant->code = text;
+    variant->code_size = strlen(text) + 1;
 }
 
 bool batch_build(Batch *batch, const char *const *compiler, char *message, size_t size) {
@@ -307,9 +396,10 @@ bool batch_build(Batch *batch, const char *const *compiler, char *message, size_
     if (!batch->target->gpu) return build_library(batch, compiler, message, size);
     const char *text = arena_printf(&batch->compiler.arena, "// emulated\n%s", batch->text);
     for (Copy *copy = batch->copies; copy; copy = copy->next)
-        for (uint32_t v = 0; v < copy->image.variant_count; v++) {
-            copy->variants[v].code = text;
-            copy->variants[v].code_size = strlen(text) + 1;
-        }
+        for (uint32_t v = 0; v < copy->image.variant_count; v++) set_code(&copy->variants[v], text);
+    for (Linked *linked = batch->linked; linked; linked = linked->next) {
+        linked->variant->kernels = numbered(batch, linked->variant, linked->number);
+        set_code(linked->variant, text);
+    }
     return true;
 }

@@ -23,6 +23,13 @@ void batch_close(Batch *batch);
  * blocks; `broken` kernels do nothing. */
 const ls_image *batch_add(Batch *batch, const ls_image *image, uint32_t wanted, bool spread,
                           bool broken);
+/* Adds the text of a variant of a loaded image, which gets functions of the batch as it is built,
+ * or its text as the code, and entry points of other names. false: macros that are defined ahead of
+ * it are not those of the first. */
+bool batch_link(Batch *batch, ls_image_variant *variant);
+/* The code is taken from the cache of kernels, or goes there, as made by the toolchain that this
+ * describes. */
+void batch_keep(Batch *batch, const char *maker);
 /* Ends the text and makes code of it: on the CPU with the command line `compiler` (words that end
  * with NULL), elsewhere by handing the text on. false: what the compiler said is in `message`. */
 bool batch_build(Batch *batch, const char *const *compiler, char *message, size_t size);

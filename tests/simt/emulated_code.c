@@ -27,18 +27,36 @@ static const char magic[] = EMULATED_MAGIC;
 #endif
 #endif
 
-/* One text may be the code of many images: it stays compiled until another one comes. */
-static struct {
+/* One text may be the code of many images: it stays compiled until others need its place. */
+enum { KEPT = 4 };
+static struct Kept {
     char *text;
     size_t size;
     SimtModule *compiled;
     size_t users;
-} kept;
+} kept[KEPT];
 
-static void drop_kept(void) {
-    simt_close(kept.compiled);
-    free(kept.text);
-    memset(&kept, 0, sizeof kept);
+static void drop(struct Kept *one) {
+    simt_close(one->compiled);
+    free(one->text);
+    memset(one, 0, sizeof *one);
+}
+
+/* The text's place; NULL: it has none. */
+static struct Kept *find_kept(const char *text, size_t bytes) {
+    for (size_t i = 0; i < KEPT; i++)
+        if (kept[i].text && kept[i].size == bytes && memcmp(kept[i].text, text, bytes) == 0)
+            return &kept[i];
+    return NULL;
+}
+
+/* A place that is free, or is made so; NULL: all are in use. */
+static struct Kept *find_place(void) {
+    struct Kept *place = NULL;
+    for (size_t i = 0; i < KEPT; i++)
+        if (kept[i].users == 0 && (!place || !kept[i].compiled)) place = &kept[i];
+    if (place) drop(place);
+    return place;
 }
 
 #ifndef DIALECT
@@ -80,24 +98,27 @@ bool emulated_code_is(const char *text) {
 
 SimtModule *emulated_code_open(const char *text, char *message, size_t size) {
     const size_t bytes = CODE_SIZE(text);
-    if (kept.text && kept.size == bytes && memcmp(kept.text, text, bytes) == 0) {
-        kept.users++;
-        return kept.compiled;
+    struct Kept *one = find_kept(text, bytes);
+    if (one) {
+        one->users++;
+        return one->compiled;
     }
-    if (kept.users == 0) drop_kept();
     SimtModule *compiled = compile(text, message, size);
-    if (compiled && !kept.compiled && (kept.text = malloc(bytes))) {
-        memcpy(kept.text, text, bytes);
-        kept.size = bytes;
-        kept.compiled = compiled;
-        kept.users = 1;
+    one = compiled ? find_place() : NULL;
+    if (one && (one->text = malloc(bytes))) {
+        memcpy(one->text, text, bytes);
+        one->size = bytes;
+        one->compiled = compiled;
+        one->users = 1;
     }
     return compiled;
 }
 
 void emulated_code_close(SimtModule *compiled) {
-    if (compiled && compiled == kept.compiled)
-        kept.users--;
-    else
-        simt_close(compiled);
+    for (size_t i = 0; compiled && i < KEPT; i++)
+        if (kept[i].compiled == compiled) {
+            kept[i].users--;
+            return;
+        }
+    simt_close(compiled);
 }

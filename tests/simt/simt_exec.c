@@ -94,11 +94,15 @@ static int list(bool all) {
     return pclose(names) != 0;
 }
 
+static bool is_ptx(size_t machine) {
+    return machine == PTX || machine == WEAK_PTX;
+}
+
 /* Whether what compiles for the machine is here; or says why not. */
 static bool can_compile(size_t machine) {
     char reason[256];
     const char *nvrtc = getenv("LOCKSTEP_NVRTC");
-    if (machine == PTX || machine == WEAK_PTX) {
+    if (is_ptx(machine)) {
         if (nvrtc) setenv("EMULATED_NVRTC", nvrtc, 1);
         if (!ptx_can_compile()) puts("left out: there is no NVRTC");
         return ptx_can_compile();
@@ -126,8 +130,9 @@ static int run(const char *test) {
         if (is_unwatched(name)) setenv("SIMT_WATCH", "off", 1);
         for (size_t k = 0; k < sizeof long_runs / sizeof long_runs[0]; k++)
             if (strcmp(name, long_runs[k]) == 0) setenv("SIMT_OPTIMISE", "on", 1);
+        const bool text = machine->compiler && !is_ptx(i); /* the machine's code */
         execl(EXEC_RUNNER, EXEC_RUNNER, "--device", machine->device, "--quick", "--only", name,
-              (char *)NULL);
+              text ? "--together" : (char *)NULL, (char *)NULL);
         perror("simt_exec: cannot run " EXEC_RUNNER);
         return 1;
     }

@@ -1,0 +1,3 @@
+include("${ROOT}/compiler/install/LockstepSteps.cmake")
+_lockstep_options(made "${GIVEN}" "${OPTIONS}")
+message("options ${made}")
