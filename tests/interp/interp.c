@@ -297,12 +297,14 @@ static bool compute(Run *run, ValueId id) {
                                            : apply);
 }
 
-/* A store of `if c then new else what is there` with c of rank 0 is no store where c does not hold:
- * no bit of the parameter changes. Gives the conditions one by one, and what is stored if they all
- * hold. */
+/* A store of `if c then new else what is there` with a c that does not vary along the parameter's
+ * fastest axis is no store where c does not hold: no bit of these rows changes. Gives the
+ * conditions one by one, and what is stored if they all hold. */
 static ValueId condition_of(const Function *f, const Store *s, ValueId *value, bool *holds) {
     const Value *select = &f->values[*value];
-    if (select->op != OP_SELECT || f->values[select->arg[0]].axes) return 0;
+    if (select->op != OP_SELECT) return 0;
+    const AxisSet axes = f->parameters[s->parameter].axes, of = f->values[select->arg[0]].axes;
+    if (of && (!axes || of >> (31 - __builtin_clz(axes)))) return 0;
     for (int i = 1; i < 3; i++) {
         const Value *old = &f->values[select->arg[i]];
         if (old->op != OP_PARAMETER || old->payload != s->parameter) continue;
@@ -313,10 +315,10 @@ static ValueId condition_of(const Function *f, const Store *s, ValueId *value, b
     return 0;
 }
 
-static bool keeps(Run *run, const Store *s) {
+static bool keeps(Run *run, const Store *s, const Place *place) {
     ValueId value = s->value, c;
     for (bool holds; (c = condition_of(run->f, s, &value, &holds));)
-        if ((*run->arrays[c] != 0) != holds) return true;
+        if ((*element_at(run, c, place) != 0) != holds) return true;
     const Value *last = &run->f->values[value];
     return last->op == OP_PARAMETER && last->payload == s->parameter;
 }
@@ -325,7 +327,7 @@ static bool store(Run *run, const Store *s) {
     const Parameter *p = &run->f->parameters[s->parameter];
     int list = ir_list_axis(run->f, p->axes);
     Place place = {{0}};
-    if (!run->data[s->parameter] || keeps(run, s)) return true;
+    if (!run->data[s->parameter]) return true;
     for (bool more = next_place(&run->places, p->axes, &place, true); more;
          more = next_place(&run->places, p->axes, &place, false)) {
         void *array = run->data[s->parameter];
@@ -333,7 +335,7 @@ static bool store(Run *run, const Store *s) {
         const uint64_t *guard = s->guard ? element_at(run, s->guard, &place) : NULL;
         if (list >= 0) array = ((void *const *)array)[place.at[list]];
         if (!value || (s->guard && !guard)) return false;
-        if (!guard || *guard)
+        if ((!guard || *guard) && !keeps(run, s, &place))
             number_store(p->type, array, memory_at(&run->places, p, &place), *value);
     }
     return true;
