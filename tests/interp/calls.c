@@ -3,7 +3,8 @@
  *
  * Nothing of what the compiler under test makes of the header is used. So headers of tests keep to
  * what is exact or what IEEE 754 rounds correctly: + - * / sqrt fma, comparisons, and of <math.h>
- * rests, exponents, neighbours and kinds. */
+ * rests, exponents, neighbours and kinds. An overflow of an int, which C leaves undefined, so that
+ * each compiler may make something else of it, stops the test with a trap. */
 #include "interp.h"
 
 #include <dlfcn.h>
@@ -60,8 +61,10 @@ static void *build(const char *text) {
         bool written = fputs(text, out) >= 0;
         written = fclose(out) == 0 && written;
         snprintf(command, sizeof command,
-                 "cc -std=gnu11 -O1 -w -fPIC -shared -ffp-contract=off -o %s %s -lm", library,
-                 source);
+                 "cc -std=gnu11 -O1 -w -fPIC -shared -ffp-contract=off "
+                 "-fsanitize=signed-integer-overflow -fsanitize-undefined-trap-on-error "
+                 "-o %s %s -lm",
+                 library, source);
         if (written && system(command) == 0) handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     }
     unlink(source);

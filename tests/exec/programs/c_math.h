@@ -16,5 +16,6 @@ static inline float of_neighbours(float x, float y) {
 
 static inline int of_kinds(float x) {
     int whole = (int)lroundf(x * 9) - (int)llrintf(x * 7);
-    return fpclassify(x) + 10 * !!isnormal(x) + 20 * isless(x, 0) + 40 * whole + 80 * ilogbf(x);
+    return fpclassify(x) + 10 * !!isnormal(x) + 20 * isless(x, 0) + 40 * whole +
+           80 * (x == 0 ? 0 : ilogbf(x));
 }
