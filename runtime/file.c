@@ -70,13 +70,24 @@ static bool ends_in(const char *path, const char *end) {
     return size >= length && strcmp(path + size - length, end) == 0;
 }
 
-/* Why a file is not read, by what stands in its name: "x.tfrecord-00001-of-00008" is one, too. */
+/* Whether the name ends in the extension, or goes on behind it with the number of a part, another
+ * extension or a member: "x.tfrecord-00001-of-00008", "x.npz.1", "x.jsonl:labels". */
+static bool has_extension(const char *name, const char *extension) {
+    const size_t length = strlen(extension);
+    for (; (name = strstr(name, extension)) != NULL; name += length)
+        if (strchr("-.:", name[length])) return true; /* that finds the name's end, too */
+    return false;
+}
+
+/* Why a file is not read, by the extensions in its name. */
 static const char *why_not(const char *path) {
+    static const char record[] = "a TFRecord; write what tf.data.TFRecordDataset gives with "
+                                 "numpy.save, as numpy.save(\"x.npy\", numpy.stack(list(...)))";
     static const struct {
-        const char *part, *why;
+        const char *extension, *why;
     } kinds[] = {
-        {".tfrecord", "a TFRecord; write what tf.data.TFRecordDataset gives with numpy.save, as "
-                      "numpy.save(\"x.npy\", numpy.stack(list(...)))"},
+        {".tfrecord", record},
+        {".tfrecords", record},
         {".tar.gz", "packed; gunzip it: a data set reads the .npy files in a .tar"},
         {".npz", "packed; unzip it: it holds .npy files"},
         {".tar", "for ls_dataset_create, which reads the .npy files in it"},
@@ -84,7 +95,7 @@ static const char *why_not(const char *path) {
     };
     const char *slash = strrchr(path, '/');
     for (size_t i = 0; i < COUNT(kinds); i++)
-        if (strstr(slash ? slash : path, kinds[i].part)) return kinds[i].why;
+        if (has_extension(slash ? slash : path, kinds[i].extension)) return kinds[i].why;
     return "of no kind that is read: .npy and .safetensors, in a data set .jsonl and .tar, too";
 }
 

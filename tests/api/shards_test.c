@@ -180,6 +180,28 @@ static void archives(void **state) {
     expect_numbers("d.tar/a.npy", 1, 2, 0);
 }
 
+/* Why a file is not read follows its extensions, not words that begin as one of them. */
+static void kinds(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *why;
+    } rows[] = {{"train.targets.bin", "of no kind that is read"},
+                {"x.tarred", "of no kind that is read"},
+                {"x.npzip", "of no kind that is read"},
+                {"x.jsonlines", "of no kind that is read"},
+                {"x.tfrecordset", "of no kind that is read"},
+                {"x.npz/y.bin", "of no kind that is read"},
+                {"train.targets.tar.1", "for ls_dataset_create, which reads the .npy files"},
+                {"x.tar-1", "for ls_dataset_create, which reads the .npy files"},
+                {"x.tar.gz-1", "gunzip it"},
+                {"x.npz.1", "unzip it"},
+                {"x.npz:y", "unzip it"},
+                {"x.jsonl-1", "for ls_dataset_create, which reads its tokens"},
+                {"x.tfrecord.1", "a TFRecord"},
+                {"x.tfrecords-00001-of-00008", "a TFRecord"}};
+    for (size_t i = 0; i < ROWS_OF(rows); i++) expect_refused(rows[i].name, rows[i].why, "");
+}
+
 /* A link has no bytes of its own: without a word its sample would be missing. */
 static void links(void **state) {
     (void)state;
@@ -338,10 +360,10 @@ static void seeks(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(tokens), cmocka_unit_test(archives),
-                                       cmocka_unit_test(links),  cmocka_unit_test(one_map),
-                                       cmocka_unit_test(keys),   cmocka_unit_test(few_descriptors),
-                                       cmocka_unit_test(seeks)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tokens),          cmocka_unit_test(archives), cmocka_unit_test(kinds),
+        cmocka_unit_test(links),           cmocka_unit_test(one_map),  cmocka_unit_test(keys),
+        cmocka_unit_test(few_descriptors), cmocka_unit_test(seeks)};
     if (!mkdtemp(folder)) return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     char command[100];
