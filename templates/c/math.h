@@ -178,8 +178,8 @@ static inline float coshf(float x) {
 
 static inline float asinhf(float x) {
     double u = fabs((double)x);
-    if (u < 1e-3) return (float)(x - u * u * x / 6);
-    return isinf(x) ? x : copysignf((float)log(u + sqrt(u * u + 1)), x);
+    double y = u < 1e-3 ? u - u * u * u / 6 : log(u + sqrt(u * u + 1));
+    return isinf(x) ? x : copysignf((float)y, x);
 }
 
 static inline float acoshf(float x) {

@@ -1,3 +1,4 @@
+#include <limits.h>
 #include <math.h>
 #define ONE(name)                           \
     static inline float c_##name(float x) { \
@@ -27,7 +28,7 @@ TWO(remainder)
 TWO(nextafter)
 ONE(logb)
 static inline float c_ldexp(float x, float y) {
-    return y == y && y > -1000 && y < 1000 ? ldexpf(x, (int)y) : x;
+    return isnan(y) ? x : ldexpf(x, y >= 0x1p31f ? INT_MAX : y < -0x1p31f ? INT_MIN : (int)y);
 }
 static inline float c_ilogb(float x) {
     return (float)ilogbf(x);

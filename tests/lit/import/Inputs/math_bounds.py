@@ -12,7 +12,6 @@ device, like = sys.argv[5:7] if "--device" in sys.argv else ("cpu", None)
 os.makedirs(folder, exist_ok=True)
 
 
-
 def dim(x, y):
     return x - y if x > y else 0.0
 
@@ -44,7 +43,7 @@ def i_log_b(x):
 
 
 def ld_exp(x, n):
-    return math.ldexp(x, int(n)) if abs(n) < 1000 else x
+    return math.ldexp(x, int(min(max(n, -(2.0**31)), 2.0**31 - 1)))
 
 
 def l_round(x):
@@ -102,7 +101,9 @@ def single(x):
 
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan]
-SPECIAL += [single(x) for x in (1e-45, -3e-39, 3.4e38, 0.5, 1e-4, 88.9)]
+SPECIAL += [single(x) for x in (1e-45, -3e-39, 3.4e38, 0.5, 1e-4, 88.9, 276, -277)]
+# Where gamma is 1, has a pole or (near -1.5) turns, and their neighbours.
+SPECIAL += [next_after(x, to) for x in (1.0, 2.0, -2.0, -1.5, -3.0) for to in (-math.inf, x, math.inf)]
 
 
 def ulp(x):
@@ -177,6 +178,8 @@ for name, (function, count, bound, scale) in FUNCTIONS.items():
             error = 0 if math.isnan(wanted) and math.isnan(found) else math.inf
         elif math.isinf(single(wanted)) or math.isinf(found):
             error = 0 if single(wanted) == found else math.inf
+        elif single(wanted) == found == 0:
+            error = 0 if math.copysign(1, wanted) == math.copysign(1, found) else math.inf
         else:
             error = abs(found - wanted) / ulp(wanted)
         if error > worst:
