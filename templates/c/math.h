@@ -66,35 +66,70 @@ int ls_signbit_f64(double x);
 #define fmin ls_fmin_f64
 #define fmax ls_fmax_f64
 
+/* The function of f32 or that of f64, by the size of its arguments, each of which is evaluated
+ * once: it may have side effects. */
 #define LOCKSTEP_C_TEST(test, x) \
-    (sizeof(x) == sizeof(float) ? ls_##test##_f32((float)(x)) : ls_##test##_f64(x))
-#define isnan(x) LOCKSTEP_C_TEST(isnan, x)
-#define isinf(x) LOCKSTEP_C_TEST(isinf, x)
-#define isfinite(x) LOCKSTEP_C_TEST(isfinite, x)
-#define signbit(x) LOCKSTEP_C_TEST(signbit, x)
+    (sizeof(x) == sizeof(float) ? test##_f32((float)(x)) : test##_f64(x))
+#define LOCKSTEP_C_TEST_PAIR(test, x, y) \
+    (sizeof((x) + (y)) == sizeof(float) ? test##_f32((float)(x), (float)(y)) : test##_f64(x, y))
+#define isnan(x) LOCKSTEP_C_TEST(ls_isnan, x)
+#define isinf(x) LOCKSTEP_C_TEST(ls_isinf, x)
+#define isfinite(x) LOCKSTEP_C_TEST(ls_isfinite, x)
+#define signbit(x) LOCKSTEP_C_TEST(ls_signbit, x)
 #define INFINITY ls_infinite_f32()
 #define NAN ls_nan_f32()
 #define HUGE_VALF ls_infinite_f32()
 #define HUGE_VAL ((double)ls_infinite_f32())
-#define isnormal(x) \
-    (isfinite(x) && fabs((double)(x)) >= (sizeof(x) == sizeof(float) ? 0x1p-126 : 0x1p-1022))
 #define FP_NAN 0
 #define FP_INFINITE 1
 #define FP_ZERO 2
 #define FP_SUBNORMAL 3
 #define FP_NORMAL 4
-#define fpclassify(x)            \
-    (isnan(x)      ? FP_NAN      \
-     : isinf(x)    ? FP_INFINITE \
-     : (x) == 0    ? FP_ZERO     \
-     : isnormal(x) ? FP_NORMAL   \
-                   : FP_SUBNORMAL)
 #define isgreater(x, y) ((x) > (y))
 #define isgreaterequal(x, y) ((x) >= (y))
 #define isless(x, y) ((x) < (y))
 #define islessequal(x, y) ((x) <= (y))
-#define islessgreater(x, y) ((x) < (y) || (x) > (y))
-#define isunordered(x, y) (isnan(x) || isnan(y))
+
+static inline int lockstep_isnormal_f32(float x) {
+    return ls_isfinite_f32(x) && ls_abs_f32(x) >= 0x1p-126f;
+}
+
+static inline int lockstep_isnormal_f64(double x) {
+    return ls_isfinite_f64(x) && ls_abs_f64(x) >= 0x1p-1022;
+}
+
+static inline int lockstep_fpclassify_f32(float x) {
+    if (ls_isnan_f32(x)) return FP_NAN;
+    if (ls_isinf_f32(x)) return FP_INFINITE;
+    return x == 0 ? FP_ZERO : lockstep_isnormal_f32(x) ? FP_NORMAL : FP_SUBNORMAL;
+}
+
+static inline int lockstep_fpclassify_f64(double x) {
+    if (ls_isnan_f64(x)) return FP_NAN;
+    if (ls_isinf_f64(x)) return FP_INFINITE;
+    return x == 0 ? FP_ZERO : lockstep_isnormal_f64(x) ? FP_NORMAL : FP_SUBNORMAL;
+}
+
+static inline int lockstep_islessgreater_f32(float x, float y) {
+    return x < y || x > y;
+}
+
+static inline int lockstep_islessgreater_f64(double x, double y) {
+    return x < y || x > y;
+}
+
+static inline int lockstep_isunordered_f32(float x, float y) {
+    return ls_isnan_f32(x) || ls_isnan_f32(y);
+}
+
+static inline int lockstep_isunordered_f64(double x, double y) {
+    return ls_isnan_f64(x) || ls_isnan_f64(y);
+}
+
+#define isnormal(x) LOCKSTEP_C_TEST(lockstep_isnormal, x)
+#define fpclassify(x) LOCKSTEP_C_TEST(lockstep_fpclassify, x)
+#define islessgreater(x, y) LOCKSTEP_C_TEST_PAIR(lockstep_islessgreater, x, y)
+#define isunordered(x, y) LOCKSTEP_C_TEST_PAIR(lockstep_isunordered, x, y)
 #define FP_ILOGB0 (-2147483647 - 1)
 #define FP_ILOGBNAN (-2147483647 - 1)
 typedef float float_t;

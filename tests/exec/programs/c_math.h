@@ -19,3 +19,22 @@ static inline int of_kinds(float x) {
     return fpclassify(x) + 10 * !!isnormal(x) + 20 * isless(x, 0) + 40 * whole +
            80 * (x == 0 ? 0 : ilogbf(x));
 }
+
+/* Each argument of a macro is evaluated once, whatever it and the other one are. */
+static inline float of_evaluations(float x, float y) {
+    float u = x, v = y;
+    double w = x, z = y;
+    int kinds = !!isnormal(u *= 2);
+    kinds = kinds * 5 + fpclassify(v *= 3);
+    kinds = kinds * 2 + !!isnormal(w *= 2);
+    kinds = kinds * 5 + fpclassify(z *= 3);
+    kinds = kinds * 2 + islessgreater(u++, v++);
+    kinds = kinds * 2 + islessgreater(w++, z++);
+    kinds = kinds * 2 + islessgreater(u++, w++);
+    kinds = kinds * 2 + isunordered(u++, v++);
+    kinds = kinds * 2 + isunordered(NAN, u++);
+    kinds = kinds * 2 + isunordered(z++, w++);
+    kinds = kinds * 2 + isunordered(v++, z++);
+    kinds = kinds * 2 + isless(v++, u++) + isgreaterequal(w++, z++);
+    return (float)(kinds + 2 * u + 3 * v + 5 * w + 7 * z);
+}
