@@ -22,6 +22,7 @@ typedef enum Level { LEVEL_PLAIN, LEVEL_OPTIMISED, LEVELS } Level;
 
 struct Together {
     Batch *batches[LEVELS]; /* NULL: no text has the level */
+    size_t refused;         /* batches without code, whose texts are compiled one by one */
 };
 
 /* ---- which texts ---- */
@@ -162,12 +163,18 @@ Together *together_open(const Runner *runner, const Program *program, ls_compila
     visit_program(compilation, loaded[0], link_first, &linker);
     for (int level = 0; level < LEVELS; level++)
         if (together->batches[level] &&
-            !build(runner, together->batches[level], (Level)level, message, sizeof message))
+            !build(runner, together->batches[level], (Level)level, message, sizeof message)) {
             printf("  texts of %s each on their own: %s\n", program->name, message);
+            together->refused++;
+        }
     for (size_t c = 1; c < runner->context_count; c++)
         visit_program(compilation, loaded[c], link_other, &linker);
     free(linker.first);
     return together;
+}
+
+size_t together_refused(const Together *together) {
+    return together ? together->refused : 0;
 }
 
 void together_close(Together *together) {
