@@ -221,7 +221,7 @@ static void list_targets(const Program *program, Breadth breadth, size_t toolcha
 
 /* A text among others may use a line or a function that it lacks and another has: in the suite one
  * program of so many, by its number, has every text compiled alone. */
-enum { ALONE_EVERY = 16, ALONE = 7 };
+enum { ALONE_EVERY = 16, ALONE = 1 };
 static bool goes_together(const Runner *runner, size_t number) {
     return runner->together || (runner->suite && number % ALONE_EVERY != ALONE);
 }
