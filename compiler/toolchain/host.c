@@ -11,17 +11,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WORDS_MAX 48
 #define PATH_SIZE RTC_PATH_SIZE
 
 static const char *const compilers[] = {"clang", "gcc", "cc"};
 
+static const char level[] = "-O3";
 /* In every command line, and so in every key. */
 static const char *const options[] = {
     "-x",
     "c",
     "-std=c11",
-    "-O3",
     "-g0", /* zig's default has debugging information */
     "-fPIC",
     "-fno-math-errno",
@@ -112,6 +111,7 @@ static bool describe(char *text, size_t size) {
     }
     for (size_t i = 0; i < COUNT(options); i++)
         sha256_add(&hash, options[i], strlen(options[i]) + 1);
+    sha256_add(&hash, level, sizeof level);
     for (size_t i = 0; link_options[i]; i++)
         sha256_add(&hash, link_options[i], strlen(link_options[i]) + 1);
     char path[PATH_SIZE];
@@ -164,22 +164,44 @@ static bool link_object(RtcWork *work) {
     return linked;
 }
 
+/* The words of a command line up to those that say what to make of which file; gives how many. */
+static size_t begin_line(char *words[RTC_HOST_WORDS], Command *command, const RtcCpu *cpu,
+                         const char *optimisation, ls_math math) {
+    const char *const numbers[] = {math == LS_MATH_FAST ? fast_option : exact_option,
+                                   command->zig ? cpu->zig_option : cpu->option,
+                                   cpu->wide ? wide_option : NULL, NULL};
+    memcpy(words, command->word, command->count * sizeof *words);
+    size_t count = command->count;
+    for (size_t i = 0; i < COUNT(options); i++) words[count++] = (char *)(uintptr_t)options[i];
+    words[count++] = (char *)(uintptr_t)optimisation;
+    count = rtc_add_words(words, count, numbers);
+    words[count] = NULL;
+    return count;
+}
+
+bool rtc_host_line(RtcHostLine *line, const char *optimisation, char *reason, size_t size) {
+    Command command;
+    RtcCpu cpu;
+    if (!find_compiler(&command, reason, size) || !rtc_cpu_find(LS_TARGET_CPU, &cpu, reason, size))
+        return false;
+    size_t count =
+        begin_line(line->words, &command, &cpu, optimisation ? optimisation : level, LS_MATH_EXACT);
+    memcpy(line->text, command.text, sizeof line->text);
+    for (size_t i = 0; i < command.count; i++)
+        line->words[i] = line->text + (command.word[i] - command.text);
+    const char *const library[] = {cpu.fma ? NULL : fma_library, NULL};
+    line->words[rtc_add_words(line->words, count, library)] = NULL;
+    return true;
+}
+
 /* From the source to work->result; what the compiler says goes to *log. */
 static ls_status make_result(RtcWork *work, Command *command, const RtcCpu *cpu, RtcForm form,
                              ls_math math, char **log, RtcOutput *output) {
     const bool image = form == RTC_IMAGE;
-    const char *const end[] = {math == LS_MATH_FAST ? fast_option : exact_option,
-                               "-o",
-                               image ? work->object : work->result,
-                               work->source,
-                               command->zig ? cpu->zig_option : cpu->option,
-                               cpu->wide ? wide_option : NULL,
-                               NULL};
-    char *words[WORDS_MAX];
+    const char *const end[] = {"-o", image ? work->object : work->result, work->source, NULL};
+    char *words[RTC_HOST_WORDS];
     RtcRun run;
-    memcpy(words, command->word, command->count * sizeof *words);
-    size_t count = command->count;
-    for (size_t i = 0; i < COUNT(options); i++) words[count++] = (char *)(uintptr_t)options[i];
+    size_t count = begin_line(words, command, cpu, level, math);
     count = rtc_add_words(words, count, image ? object_options : assembly_options);
     words[rtc_add_words(words, count, end)] = NULL;
     ls_status status = rtc_work_run(work, command->path, words, &run, output);

@@ -355,6 +355,16 @@ size_t rtc_cpu_levels(const char *levels[RTC_LEVELS_MAX]);
 /* Adds what -march=native looks at: the processor's kind and its features. */
 void rtc_cpu_hash(Sha256 *hash);
 
+/* host.c: the command line of exact code for this processor as the product has it, ended by a NULL,
+ * but for the words that say what to make of which file; with `optimisation`, "-O0" say, in place
+ * of the product's, unless NULL. False: the reason. */
+enum { RTC_HOST_WORDS = 48 };
+typedef struct RtcHostLine {
+    char *words[RTC_HOST_WORDS];
+    char text[RTC_PATH_SIZE]; /* of the compiler's words */
+} RtcHostLine;
+bool rtc_host_line(RtcHostLine *line, const char *optimisation, char *reason, size_t size);
+
 /* What a GPU toolchain is given to do. */
 typedef enum RtcVerb { RTC_COMPILE, RTC_DISASSEMBLE, RTC_VERSION } RtcVerb;
 typedef struct RtcJob {

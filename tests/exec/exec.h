@@ -138,6 +138,7 @@ typedef struct Runner {
     uint64_t seed;
     bool verbose, quick; /* quick: no array of more than 100,000 elements */
     bool together;       /* the texts of a program are compiled together: together.c */
+    bool suite;          /* so are those of most programs; what refuses them is a failure */
     bool nests;          /* run the plan's nests on the host instead of kernels on a device */
     struct NestsMade *nests_made;
     size_t scheduled, unscheduled;   /* phases, of nests */
@@ -166,6 +167,7 @@ bool run_loaded(Runner *runner, const Program *program, const Directives *direct
 typedef struct Together Together;
 Together *together_open(const Runner *runner, const Program *program, ls_compilation *compilation,
                         ls_program *const *loaded);
+size_t together_refused(const Together *together); /* batches that did not compile; NULL: none */
 void together_close(Together *together);
 bool run_training(Runner *runner, bool print_hash); /* training.c */
 /* `thorough`: every variant, not one of each step. */

@@ -28,6 +28,9 @@ static const char usage[] =
     "one, and\n"
     "                                   on a CPU of one with few elements two of three without "
     "optimisation\n"
+    "                   --suite         so are those of 15 programs of 16; texts that do not "
+    "compile as one\n"
+    "                                   are a failure\n"
     "                   --random FIRST:COUNT   programs made of random numbers, alone\n"
     "  NAME@nvrtc and NAME@hiprtc compile the program NAME instead of running it; a NAME that ends "
     "in *\n"
@@ -216,8 +219,15 @@ static void list_targets(const Program *program, Breadth breadth, size_t toolcha
     }
 }
 
+/* A text among others may use a line or a function that it lacks and another has: in the suite one
+ * program of so many, by its number, has every text compiled alone. */
+enum { ALONE_EVERY = 16, ALONE = 1 };
+static bool goes_together(const Runner *runner, size_t number) {
+    return runner->together || (runner->suite && number % ALONE_EVERY != ALONE);
+}
+
 /* Every step of the program against the interpreter. */
-static bool run_program(Runner *runner, const Program *program) {
+static bool run_program(Runner *runner, const Program *program, bool grouped) {
     Directives *directives = must_allocate(sizeof *directives);
     ls_compilation *compilation = NULL;
     ls_program *loaded[CONTEXTS] = {NULL};
@@ -233,9 +243,9 @@ static bool run_program(Runner *runner, const Program *program) {
                           ls_program_load_text(runner->contexts[c], program->name, program->text,
                                                size, &exec_options, &loaded[c]),
                           program->name);
-    Together *together =
-        ok && runner->together ? together_open(runner, program, compilation, loaded) : NULL;
+    Together *together = ok && grouped ? together_open(runner, program, compilation, loaded) : NULL;
     if (ok) ok = run_loaded(runner, program, directives, compilation, loaded);
+    if (runner->suite && together_refused(together)) ok = false;
     for (size_t c = 0; c < runner->context_count; c++)
         if (loaded[c]) ls_program_destroy(loaded[c]);
     together_close(together);
@@ -245,7 +255,7 @@ static bool run_program(Runner *runner, const Program *program) {
 }
 
 /* 0 passed, 1 failed, SKIPPED. */
-static int run_one(Runner *runner, const Options *options, const Program *program) {
+static int run_one(Runner *runner, const Options *options, const Program *program, size_t number) {
     if (options->targets) return !compile_program(runner, program, options->targets, true);
     for (size_t i = 0; options->only && i < sizeof toolchains / sizeof *toolchains; i++) {
         const char *at = strchr(options->only, '@');
@@ -260,7 +270,7 @@ static int run_one(Runner *runner, const Options *options, const Program *progra
         list_targets(program, breadth, i, targets, sizeof targets);
         return !compile_program(runner, program, targets, breadth == BREADTH_ALL);
     }
-    return !run_program(runner, program);
+    return !run_program(runner, program, goes_together(runner, number));
 }
 
 static bool selected(const Options *options, const char *name) {
@@ -344,7 +354,7 @@ static int run_all(Runner *runner, const Options *options, const Programs *progr
             continue;
         const double began = seconds();
         const int status = trains ? !run_training(runner, runner->verbose)
-                                  : run_one(runner, options, &programs->list[i]);
+                                  : run_one(runner, options, &programs->list[i], i);
         passed += status == 0;
         skipped += status == SKIPPED;
         failed += status == 1;
@@ -386,7 +396,8 @@ static bool read_options(int count, char **arguments, Runner *runner, Options *o
         bool *value;
     } flags[] = {{"--list", &options->list},        {"--list-all", &options->list_all},
                  {"--together", &runner->together}, {"--quick", &runner->quick},
-                 {"--verbose", &runner->verbose},   {"--nests", &runner->nests}};
+                 {"--verbose", &runner->verbose},   {"--nests", &runner->nests},
+                 {"--suite", &runner->suite}};
     for (int i = 1; i < count; i++) {
         bool known = false;
         for (size_t f = 0; f < sizeof flags / sizeof *flags; f++)

@@ -1,8 +1,9 @@
-/* together.c: the texts of a program compiled together, as the suite's programs are compiled for
- * longer than they run: what the texts have in common is read once, and a compiler starts once. For
- * a CPU it starts once for each of two levels: of a program with few elements two texts of three
- * are compiled without optimisation, the others as the product compiles them. An emulated GPU,
- * whose code is text, gets that of all as the code of each. */
+/* together.c: the texts of a program are compiled together, as the suite's programs are compiled
+ * for longer than they run: a compiler starts once, and reads once what the texts have in common.
+ * The texts for a CPU are compiled at two levels, and the compiler starts once for each: of a
+ * program with few elements two texts of three are compiled without optimisation, the others as the
+ * product compiles them. The code of an emulated GPU is text: every variant gets the text of all.
+ */
 #include "exec.h"
 #include "batch.h"
 #include "base/base.h"
@@ -15,19 +16,14 @@
 #include <string.h>
 
 /* With more elements in its arrays a program runs for longer than it compiles. */
-enum { ELEMENTS = 300000, WORDS = 32, COMPILER_WORDS = 8 };
+enum { ELEMENTS = 300000 };
 
 typedef enum Level { LEVEL_PLAIN, LEVEL_OPTIMISED, LEVELS } Level;
 
 struct Together {
     Batch *batches[LEVELS]; /* NULL: no text has the level */
+    size_t refused;         /* batches without code, whose texts are compiled one by one */
 };
-
-/* As toolchain/host.c has them. */
-static const char *const numbers[] = {"-std=c11",          "-g0",
-                                      "-fno-math-errno",   "-fno-trapping-math",
-                                      "-fno-unroll-loops", "-ffp-contract=off"};
-static const char *const optimisation[LEVELS] = {"-O0", "-O3"};
 
 /* ---- which texts ---- */
 
@@ -58,8 +54,8 @@ static bool is_small(const Program *program, ls_compilation *compilation) {
     return small;
 }
 
-/* Of a small program it follows from the text's first line, which names the step and the variant,
- * so that a text has the same level in every run. */
+/* The level of a text. In a small program the text's first line, which names the step and the
+ * variant, decides it, so that a text has the same level in every run. */
 static Level level_of(const ls_image_variant *variant, bool small) {
     uint64_t number = 1469598103934665603u;
     for (const char *c = variant->source; *c && *c != '\n'; c++)
@@ -69,8 +65,9 @@ static Level level_of(const ls_image_variant *variant, bool small) {
 
 typedef void Visit(void *user, const ls_image *image, ls_image_variant *variant, size_t number);
 
-/* All variants of the step's image and of its parts that have kernels; gives how many. Its tables
- * are memory of the loaded program. Code of fast functions is compiled otherwise. */
+/* Visits all variants with kernels of a step's image and of its parts; gives how many. The image's
+ * tables are memory of the loaded program. A step with `math fast` is left out: the product
+ * compiles it by another command line. */
 static size_t visit_image(const ls_image *image, Visit *visit, void *user, size_t number) {
     for (uint32_t p = 0; p < image->part_count; p++)
         number = visit_image(image->parts[p].image, visit, user, number);
@@ -96,36 +93,20 @@ static void visit_program(ls_compilation *compilation, ls_program *program, Visi
 
 /* ---- the compiler ---- */
 
-/* The words of LOCKSTEP_CC, or the first of those that the library looks for; `text` has them. */
-static size_t find_compiler(const char **words, char *text, size_t size) {
-    static const char *const names[] = {"clang", "gcc", "cc"};
-    const char *wish = getenv("LOCKSTEP_CC");
-    char path[RTC_PATH_SIZE], *rest = NULL;
-    size_t count = 0;
-    for (size_t i = 0; !(wish && *wish) && i < COUNT(names); i++)
-        if (rtc_find_program(names[i], path, sizeof path)) wish = names[i];
-    snprintf(text, size, "%s", wish ? wish : "");
-    for (char *word = strtok_r(text, " ", &rest); word && count < COMPILER_WORDS;
-         word = strtok_r(NULL, " ", &rest))
-        words[count++] = word;
-    return count;
-}
-
+/* The command line of an optimised batch is the product's; the others differ in the level alone. */
 static bool build_for_cpu(Batch *batch, Level level, char *message, size_t size) {
-    const char *words[WORDS] = {NULL};
-    char text[RTC_PATH_SIZE], maker[1024];
-    RtcCpu cpu;
-    size_t count = find_compiler(words, text, sizeof text);
-    if (!count || !rtc_host.describe(maker, sizeof maker) ||
-        !rtc_cpu_find(LS_TARGET_CPU, &cpu, message, size))
-        return false;
-    for (size_t i = 0; i < COUNT(numbers); i++) words[count++] = numbers[i];
-    words[count++] = optimisation[level];
-    words[count++] = cpu.option;
-    if (cpu.wide) words[count++] = "-mprefer-vector-width=512";
-    if (!cpu.fma) words[count++] = "-lm";
-    batch_keep(batch, maker);
-    return batch_build(batch, words, message, size);
+    static const char *const optimisation[LEVELS] = {"-O0", NULL};
+    char maker[1024];
+    RtcHostLine *line = must_allocate(sizeof *line);
+    bool good = rtc_host_line(line, optimisation[level], message, size);
+    if (good && !rtc_host.describe(maker, sizeof maker)) {
+        snprintf(message, size, "%s", maker);
+        good = false;
+    }
+    if (good) batch_keep(batch, maker);
+    good = good && batch_build(batch, (const char *const *)line->words, message, size);
+    free(line);
+    return good;
 }
 
 /* On a GPU the driver has the compiler. */
@@ -182,12 +163,18 @@ Together *together_open(const Runner *runner, const Program *program, ls_compila
     visit_program(compilation, loaded[0], link_first, &linker);
     for (int level = 0; level < LEVELS; level++)
         if (together->batches[level] &&
-            !build(runner, together->batches[level], (Level)level, message, sizeof message))
+            !build(runner, together->batches[level], (Level)level, message, sizeof message)) {
             printf("  texts of %s each on their own: %s\n", program->name, message);
+            together->refused++;
+        }
     for (size_t c = 1; c < runner->context_count; c++)
         visit_program(compilation, loaded[c], link_other, &linker);
     free(linker.first);
     return together;
+}
+
+size_t together_refused(const Together *together) {
+    return together ? together->refused : 0;
 }
 
 void together_close(Together *together) {

@@ -267,15 +267,22 @@ static bool write_file(const char *path, const char *text) {
     return fclose(file) == 0 && written;
 }
 
-static bool run_compiler(const char *const *compiler, const char *source, const char *library,
-                         const char *log) {
-    const char *words[WORDS] = {NULL};
-    size_t count = 0;
-    while (compiler[count] && count < WORDS - 8) words[count] = compiler[count], count++;
+/* The command line, ended by a NULL. */
+static void fill_line(const char *words[WORDS], const char *const *compiler, const char *source,
+                      const char *library) {
     static const char *const fixed[] = {"-fPIC", "-shared", "-w", "-x", "c", "-o"};
+    size_t count = 0;
+    while (compiler[count] && count < WORDS - 9) words[count] = compiler[count], count++;
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) words[count++] = fixed[i];
     words[count++] = library;
     words[count++] = source;
+    words[count] = NULL;
+}
+
+static bool run_compiler(const char *const *compiler, const char *source, const char *library,
+                         const char *log) {
+    const char *words[WORDS];
+    fill_line(words, compiler, source, library);
     posix_spawn_file_actions_t actions;
     pid_t child;
     int status = -1;
@@ -328,11 +335,14 @@ static bool set_all_functions(Batch *batch, char *message, size_t size) {
 
 /* ---- the cache ---- */
 
-/* The text's key among the kernels that this maker made by that command line. */
+/* The text's key among the kernels that this maker made by that command line, of which the names of
+ * files, which are another folder's each time, are no part. */
 static CacheKey key_of(Batch *batch, const char *const *compiler) {
-    Text words = text_open(&batch->compiler.arena);
-    for (size_t i = 0; compiler[i]; i++) text_printf(&words, "%s ", compiler[i]);
-    return cache_key(batch->text, strlen(batch->text), "cpu", words.data, batch->maker);
+    const char *words[WORDS];
+    Text line = text_open(&batch->compiler.arena);
+    fill_line(words, compiler, "SOURCE", "LIBRARY");
+    for (size_t i = 0; words[i]; i++) text_printf(&line, "%s ", words[i]);
+    return cache_key(batch->text, strlen(batch->text), "cpu", line.data, batch->maker);
 }
 
 /* Writes the library as the cache has it; false: it has not. */

@@ -23,15 +23,16 @@ void batch_close(Batch *batch);
  * blocks; `broken` kernels do nothing. */
 const ls_image *batch_add(Batch *batch, const ls_image *image, uint32_t wanted, bool spread,
                           bool broken);
-/* Adds the text of a variant of a loaded image, which gets functions of the batch as it is built,
- * or its text as the code, and entry points of other names. false: macros that are defined ahead of
- * it are not those of the first. */
+/* Adds the text of a variant of a loaded image. As the batch is built the variant gets functions of
+ * the batch, or on a GPU the batch's text as its code and entry points of other names. False: the
+ * macros that are defined ahead of the text are not those ahead of the first. */
 bool batch_link(Batch *batch, ls_image_variant *variant);
-/* The code is taken from the cache of kernels, or goes there, as made by the toolchain that this
- * describes. */
+/* Has batch_build take the batch's code from the cache of kernels, or store it there, as code that
+ * the toolchain `maker`, the text of Rtc.describe, has made. */
 void batch_keep(Batch *batch, const char *maker);
-/* Ends the text and makes code of it: on the CPU with the command line `compiler` (words that end
- * with NULL), elsewhere by handing the text on. false: what the compiler said is in `message`. */
+/* Ends the batch's text and makes code of it: on the CPU by the command line `compiler` (words that
+ * end with NULL), on a GPU by handing the text on. False: what the compiler said is in `message`.
+ */
 bool batch_build(Batch *batch, const char *const *compiler, char *message, size_t size);
 
 #endif

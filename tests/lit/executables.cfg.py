@@ -19,5 +19,5 @@ config.test_format = Programs(
     source=config.lockstep_source,
     folders=["ahead", "api", "interp", "rtc", "numerics", "files", "driver", "monitor", "fuzz", "simt", "soak"],
     helpers=["ir_tool", "library", "sources"],
-    listed={os.path.join(tests, "exec", "exec_runner"): ["--together"], os.path.join(tests, "simt", "simt_exec"): []},
+    listed={os.path.join(tests, "exec", "exec_runner"): ["--suite"], os.path.join(tests, "simt", "simt_exec"): ["--suite"]},
 )

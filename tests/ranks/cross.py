@@ -1,4 +1,4 @@
-"""cross.py CHARLM DEVICES RECORD [--quick] [PART...]: one hash for all of the cross product, or of these parts of it:
+"""cross.py CHARLM DEVICES RECORD [--quick] [--limit=SECONDS] [PART...]: one hash for all of the cross product, or of these parts of it:
 
 cpu       charlm trains one layer of 32 channels for 20 steps, with clipping, the loss scale, dropout and accumulation, once for each
           number of ranks x engine x threads x host compiler x level of the processor;
@@ -7,8 +7,9 @@ devices   a smaller model on the emulated devices, whose folder is DEVICES;
 long      1000 steps, as in charlm's README, by each engine and number of ranks.
 
 What is not installed is named and left out. Every hash of a part must be the first one's; the exit status says whether. --quick takes
-a third of it. Each run is a line on stdout, and one of the file RECORD when it has the right hash, with what it was made by: a run that
-is there is not run again, so that what was stopped goes on, and another build begins anew."""
+a third of it; a run that takes longer than the limit, half an hour unless one is given, is ended and counts as a failure. Each run is a
+line on stdout, and one of the file RECORD when it has the right hash, with what it was made by: a run that is there is not run again, so
+that what was stopped goes on. Another build, script, novel, compiler or MPI begins anew."""
 import glob
 import hashlib
 import itertools
@@ -19,9 +20,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
-RANKS, LIMIT_S = (1, 2, 4, 8), 1800  # a run may take
+RANKS = (1, 2, 4, 8)
+COMPILERS = ("clang", "gcc")
 SMALL = ("--blas none --layers 1 --channels 32 --heads 2 --context 16 --batch 16 --micro 2 --clip 0.2 --warm 3 "
          "--dropout 0.1 --steps 20 --report 10 --evaluate 10 --sample 0 --hash").split()
 TINY = ("--layers 1 --channels 32 --heads 2 --context 8 --batch 8 --steps 2 --report 1 --dropout 0.1 --sample 0 "
@@ -46,12 +49,27 @@ def engines_here():
             if not command or (shutil.which(command[0]) and glob.glob(f"/usr/lib/*/{library}"))]
 
 
+def tools_here():
+    """The files of the host compilers and of the engines' launchers and libraries."""
+    programs = [*COMPILERS, *(command[0] for command, _ in LAUNCHERS.values() if command)]
+    libraries = [path for _, library in LAUNCHERS.values() if library for path in sorted(glob.glob(f"/usr/lib/*/{library}"))]
+    return [os.path.realpath(path) for path in [*map(shutil.which, programs), *libraries] if path]
+
+
 def digest_of(files):
     digest = hashlib.sha256()
     for name in files:
+        digest.update(os.path.basename(name).encode() + b"\0")
         with open(name, "rb") as file:
             digest.update(file.read())
     return digest.hexdigest()[:16]
+
+
+def kill(call, number):
+    try:
+        call(number, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # it has ended
 
 
 def ranks_below(process, program):
@@ -73,24 +91,32 @@ def ranks_below(process, program):
     return found
 
 
+def complete_lines(path):
+    """Those of a file that another process may have left in the middle of one, which is ended then."""
+    if not os.path.exists(path):
+        return []
+    with open(path, "r+", encoding="utf-8") as file:
+        *lines, torn = file.read().split("\n")
+        file.write("\n" if torn else "")
+    return lines
+
+
 class Cross:
-    def __init__(self, charlm, devices, record, folder):
-        self.charlm, self.devices, self.record, self.folder = charlm, devices, record, folder
+    def __init__(self, charlm, devices, record, folder, limit):
+        self.charlm, self.devices, self.record, self.folder, self.limit = charlm, devices, record, folder, limit
         self.failures = self.runs = self.before = 0
         self.novel = os.path.join(CHARLM, "pride-and-prejudice.txt")
         self.text = os.path.join(folder, "novel.txt")
         with open(self.novel, "rb") as novel, open(self.text, "wb") as text:
             text.write(novel.read(60000))
-        made_by = [charlm, os.path.join(CHARLM, "charlm.step"), *sorted(glob.glob(os.path.join(devices, "emulated_*.so"))),
+        made_by = [os.path.abspath(__file__), charlm, os.path.join(CHARLM, "charlm.step"), self.novel, *tools_here(),
+                   *sorted(glob.glob(os.path.join(devices, "emulated_*.so"))),
                    *sorted(glob.glob(os.path.join(devices, "../driver/stand_in_nccl_*.so")))]
         self.digest = digest_of(made_by)
-        self.done = {}
-        if os.path.exists(record):
-            with open(record, encoding="utf-8") as file:
-                rows = [line.rstrip("\n").split(" ", 2) for line in file]
-            self.done = {name: found for digest, found, name in rows if digest == self.digest}
+        rows = [line.split(" ", 2) for line in complete_lines(record)]
+        self.done = {row[2]: row[1] for row in rows if len(row) == 3 and row[0] == self.digest}
 
-    def start(self, arguments, ranks, engine="shm", text=None, **variables):
+    def start(self, arguments, ranks, engine="shm", text=None, errors=subprocess.PIPE, **variables):
         environment = dict(os.environ, LOCKSTEP_CACHE_DIR=os.path.join(self.folder, "cache"),
                            OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **variables)
         launcher = LAUNCHERS[engine][0]
@@ -99,8 +125,14 @@ class Cross:
             command = [*launcher, str(ranks), *command, "--comm", "mpi"]
         else:
             command += ["--ranks", str(ranks)]
-        return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=errors,
                                 start_new_session=True)
+
+    def end(self, process):
+        """Kills a launcher and its ranks, which may have groups of their own."""
+        for rank in ranks_below(process.pid, self.charlm):
+            kill(os.kill, rank)
+        kill(os.killpg, process.pid)
 
     def judge(self, at, name, wanted, found, words, begin):
         """Prints what came of a run, and keeps what is right."""
@@ -127,10 +159,10 @@ class Cross:
         """Gives the hash, or None, and what was said."""
         process = self.start(arguments, ranks, engine, text, **variables)
         try:
-            output, errors = process.communicate(timeout=LIMIT_S)
+            output, errors = process.communicate(timeout=self.limit)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            output, errors = "", process.communicate()[1] + f"\nnot done after {LIMIT_S} s"
+            self.end(process)
+            output, errors = "", process.communicate()[1] + f"\nnot done after {self.limit} s"
         return hash_of(output), errors
 
     def all_of(self, part, rows):
@@ -149,7 +181,7 @@ class Cross:
     # ---- the parts ----
 
     def on_cpu(self, quick):
-        compilers = [c for c in ("clang", "gcc") if shutil.which(c)]
+        compilers = [c for c in COMPILERS if shutil.which(c)]
         levels = ["x86-64-v3"]
         with open("/proc/cpuinfo") as information:
             if "avx512f" in information.read():
@@ -162,22 +194,25 @@ class Cross:
         return self.all_of("cpu", rows)
 
     def kill_one(self, ranks, engine, saved):
-        """Trains and saves each step, until a rank is killed; whether one was, and after how many checkpoints."""
-        process = self.start(["--device", "cpu", *SMALL, "--save", saved, "--every", "1", "--buckets", "2"], ranks, engine)
-        count, last = 0, random.randrange(1, 17)
-        for line in process.stdout:
-            count += line.startswith("saved")
-            if count == last:
-                break
-        time.sleep(random.random() * 0.02)
-        processes = ranks_below(process.pid, self.charlm) or [process.pid]
-        try:
-            os.kill(random.choice(processes), signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        count += sum(line.startswith("saved") for line in process.stdout)
-        process.stderr.read()
-        return process.wait() != 0 and os.path.exists(saved), count
+        """Trains and saves each step, until a rank is killed; gives whether one was, after how many checkpoints, and whether the run
+        had to be ended at the limit."""
+        late = threading.Event()
+        with tempfile.TemporaryFile() as errors:  # a pipe that nobody reads would hold the ranks
+            process = self.start(["--device", "cpu", *SMALL, "--save", saved, "--every", "1", "--buckets", "2"], ranks, engine,
+                                 errors=errors)
+            timer = threading.Timer(self.limit, lambda: (late.set(), self.end(process)))
+            timer.start()
+            count, last = 0, random.randrange(1, 17)
+            for line in process.stdout:
+                count += line.startswith("saved")
+                if count == last:
+                    break
+            time.sleep(random.random() * 0.02)
+            kill(os.kill, random.choice(ranks_below(process.pid, self.charlm) or [process.pid]))
+            count += sum(line.startswith("saved") for line in process.stdout)
+            status = process.wait()
+            timer.cancel()
+        return status != 0 and os.path.exists(saved), count, late.is_set()
 
     def killed(self, quick):
         wanted = self.all_of("killed, what comes of a run that is not", [("1 rank", ["--device", "cpu", *SMALL], 1, {})])
@@ -186,13 +221,15 @@ class Cross:
             name, begin = f"{ranks} ranks by {engine}, one killed, then {then}", time.monotonic()
             if self.was_done(name, wanted):
                 continue
-            saved, killed, count = os.path.join(self.folder, f"killed-{ranks}-{then}-{engine}"), False, 0
+            saved, killed, count, late = os.path.join(self.folder, f"killed-{ranks}-{then}-{engine}"), False, 0, False
             for _ in range(5):  # one may have ended before
-                killed, count = self.kill_one(ranks, engine, saved)
-                if killed:
+                killed, count, late = self.kill_one(ranks, engine, saved)
+                if killed or late:
                     break
             found, words = None, f"no rank of {ranks} was killed"
-            if killed:
+            if late:
+                words = f"the others not done after {self.limit} s"
+            elif killed:
                 arguments = ["--device", "cpu", "--blas", "none", "--resume", saved, "--report", "10", "--evaluate", "10",
                              "--sample", "0", "--hash"]
                 found, words = self.run(arguments, then)
@@ -228,12 +265,13 @@ class Cross:
 def main():
     parts = {"cpu": Cross.on_cpu, "killed": Cross.killed, "devices": Cross.on_devices, "long": Cross.of_1000_steps}
     quick = "--quick" in sys.argv
+    limit = next((float(a.removeprefix("--limit=")) for a in sys.argv if a.startswith("--limit=")), 1800)
     words = [a for a in sys.argv[1:] if not a.startswith("--")]
     charlm, devices, record, *chosen = words if len(words) > 2 else sys.exit(__doc__)
     if not set(chosen) <= set(parts):
         sys.exit(__doc__)
     with tempfile.TemporaryDirectory() as folder:
-        cross = Cross(charlm, devices, record, folder)
+        cross = Cross(charlm, devices, record, folder, limit)
         for name, part in parts.items():
             if name in chosen or not (chosen or (quick and name == "long")):
                 part(cross, quick)

@@ -3,7 +3,8 @@
  *
  *   simt_exec --list                names of tests: PROGRAM@MACHINE
  *   simt_exec --list-all            names of every program on every machine
- *   simt_exec --only NAME           runs one of them
+ *   simt_exec --only NAME [WORD]    runs one of them; on the first three and in weak memory of the
+ *                                   same exec_runner is given the word, --suite or --together
  *
  * In the suite each program runs on one of the first three, in turn; the third has weak memory. On
  * PTX, which is what NVRTC makes of the text, and on machine code for AMD, which clang makes of it,
@@ -113,7 +114,7 @@ static bool can_compile(size_t machine) {
     return false;
 }
 
-static int run(const char *test) {
+static int run(const char *test, const char *word) {
     char name[NAME_SIZE];
     const char *at = strchr(test, '@');
     for (size_t i = 0; at && i < MACHINES; i++) {
@@ -132,7 +133,7 @@ static int run(const char *test) {
             if (strcmp(name, long_runs[k]) == 0) setenv("SIMT_OPTIMISE", "on", 1);
         const bool text = machine->compiler && !is_ptx(i); /* the machine's code */
         execl(EXEC_RUNNER, EXEC_RUNNER, "--device", machine->device, "--quick", "--only", name,
-              text ? "--together" : (char *)NULL, (char *)NULL);
+              text ? word : (char *)NULL, (char *)NULL);
         perror("simt_exec: cannot run " EXEC_RUNNER);
         return 1;
     }
@@ -143,7 +144,8 @@ static int run(const char *test) {
 int main(int count, char **words) {
     if (count == 2 && strcmp(words[1], "--list") == 0) return list(false);
     if (count == 2 && strcmp(words[1], "--list-all") == 0) return list(true);
-    if (count == 3 && strcmp(words[1], "--only") == 0) return run(words[2]);
-    fputs("usage: simt_exec --list | --list-all | --only NAME\n", stderr);
+    if ((count == 3 || count == 4) && strcmp(words[1], "--only") == 0)
+        return run(words[2], count == 4 ? words[3] : NULL);
+    fputs("usage: simt_exec --list | --list-all | --only NAME [--suite | --together]\n", stderr);
     return 2;
 }

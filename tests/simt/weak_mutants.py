@@ -372,7 +372,7 @@ class Product:
             yield from ([exec_runner, "--nests", "--only", name] for name in first)
         own = [f"{name}@{machine}" for machine in ("weak-cuda", "weak-wave64") for name in first]
         names = dict.fromkeys([*own, *(f"{name}@weak-cuda" for name in DEFAULT_PROGRAMS)])
-        yield from ([simt_exec, "--only", name] for name in names if name in listing)
+        yield from ([simt_exec, "--only", name, "--together"] for name in names if name in listing)
 
 
 def find_lit():

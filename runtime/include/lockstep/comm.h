@@ -6,8 +6,8 @@
  *
  * No operation adds or rounds anything: engines move bytes, steps compute (ls_step_bind_sum), so a
  * result does not depend on how many ranks computed it where a batch is divided into the same slots
- * for any number of them, each rank with a power of two of these ("Several ranks" in runtime's
- * README.md). lockstep.h includes this header.
+ * for any number of them, each rank with a power of two of these (runtime/comm/README.md).
+ * lockstep.h includes this header.
  *
  * A communicator is its context's, and is used from one thread at a time with it; ls_comm_abort may
  * come from any. Threads of one process may be ranks, each with a context of its own. */
