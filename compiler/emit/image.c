@@ -123,23 +123,26 @@ static const char *structure_text(Emitter *e) {
 
 /* ---- the module ---- */
 
+/* Whether the text accesses arrays of the type: the plan's, packed rows, or what a schedule keeps
+ * in memory of its own. */
+static bool accesses(const Emitter *e, Type type) {
+    bool any = e->vectors[type] || emit_packs(e, type);
+    for (size_t i = 0; i < e->plan->array_count; i++) any |= e->plan->arrays[i].type == type;
+    return any;
+}
+
 static const char *accesses_text(Emitter *e) {
     Text text = text_open(e->arena);
-    for (int type = 0; type < TYPE_COUNT; type++)
-        for (size_t i = 0; i < e->plan->array_count; i++)
-            if (e->plan->arrays[i].type == (Type)type || emit_packs(e, (Type)type)) {
-                const char *storage = type_info[type].c_name;
-                const char *compute = emit_type(type_info[type].compute);
-                text_printf(&text, "LS_ACCESS(%s, %s, %s)\n", type_info[type].name, storage,
-                            compute);
-                if (e->target->gpu && e->layout == LS_LAYOUT_DENSE)
-                    text_printf(&text, "LS_ACCESS_VEC4(%s, %s, %s)\nLS_ACCESS_SOME(%s)\n",
-                                type_info[type].name, storage, compute, storage);
-                if (e->eights)
-                    text_printf(&text, "LS_ACCESS_VEC8(%s, %s, %s)\n", type_info[type].name,
-                                storage, compute);
-                break;
-            }
+    for (int type = 0; type < TYPE_COUNT; type++) {
+        if (!accesses(e, (Type)type)) continue;
+        const char *name = type_info[type].name, *storage = type_info[type].c_name;
+        const char *compute = emit_type(type_info[type].compute);
+        text_printf(&text, "LS_ACCESS(%s, %s, %s)\n", name, storage, compute);
+        if (e->target->gpu && e->layout == LS_LAYOUT_DENSE)
+            text_printf(&text, "LS_ACCESS_VEC4(%s, %s, %s)\nLS_ACCESS_SOME(%s)\n", name, storage,
+                        compute, storage);
+        if (e->eights) text_printf(&text, "LS_ACCESS_VEC8(%s, %s, %s)\n", name, storage, compute);
+    }
     return text.data;
 }
 
@@ -412,6 +415,7 @@ bool emit_variant(Emitter *e, const ls_image_variant *first, ls_image_variant *v
     e->touched = arena_alloc(e->arena, (phase_count * e->plan->array_count + 1) * sizeof(bool));
     e->fields = NULL;
     e->eights = false;
+    memset(e->vectors, 0, sizeof e->vectors);
     e->called = text_open(e->arena);
     e->field_count = e->field_capacity = 0;
     e->label = e->shared ? arena_printf(e->arena, "%s_%td", step, variant - first) : step;

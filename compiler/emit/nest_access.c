@@ -176,6 +176,7 @@ void print_open_vector(NestPrinter *p, const NestNode *loop) {
             continue;
         }
         const char *type = storage(p, node->array), *name = packet_name(p, loop, node);
+        p->e->vectors[p->nest->symbols[node->array].type] = true;
         text_printf(p->out, "ls_%s_%s %s", print_span(loop), type, name);
         if (node->kind == NEST_LOAD) {
             const char *at = print_index(p, print_first_of(p, loop, node->at[0]));

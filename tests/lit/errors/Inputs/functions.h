@@ -18,7 +18,7 @@ static inline int next(int x) { return x + counter++; }
 static inline float apply(float x) { return x + next(3); }
 static inline float loop_(float x) { return x > 0 ? loop_(x - 1) : 0; }
 static inline float outside(float x);
-static inline float hyp(float x) { return lgammaf(x); }
+static inline float hyp(float x) { return outside(x); }
 static inline float keep(float x) { static float y; y += x; return y; }
 static inline float arr(float x) { float *y[3] = {&x, &x, &x}; return *y[1]; }
 static inline float jump(float x) { if (x > 0) goto end; x = 1; end: return x; }
