@@ -318,13 +318,12 @@ static bool has_serial(const NestNode *body) {
     return false;
 }
 
-/* Whether compilers have to be told that iterations are independent: those of a loop over a chunk of
- * columns, or the lanes of a tile, that does more than to take what folds of others come to. */
+/* Whether compilers have to be told that iterations are independent: those over a chunk of columns,
+ * or the lanes of a tile, in a loop that does more than to take what folds of others come to. */
 static bool is_independent(const NestPrinter *p, const NestNode *loop) {
-    if (p->nest->lanes > 1 || loop->loop != LOOP_SERIAL) return false;
-    if (has_serial(loop->body) || takes_others(loop)) return false;
-    return p->e->phase->shape == SHAPE_COLUMNS ||
-           (nest_has(loop->body, NEST_LOOP) && emit_has_many_pairs(p->e));
+    if (p->nest->lanes > 1 || loop->loop != LOOP_SERIAL || has_serial(loop->body)) return false;
+    const bool many = nest_has(loop->body, NEST_LOOP) && emit_has_many_pairs(p->e);
+    return (many || p->e->phase->shape == SHAPE_COLUMNS) && !takes_others(loop);
 }
 
 /* A batch of rows: a loop that computes each row's own values, then one call that reduces all. */
@@ -556,8 +555,7 @@ static bool serves_out(const NestNode *node, const NestNode *all, SymbolId *out)
     return true;
 }
 
-/* Of a kernel's work for nothing but an out that may be absent: the out's number, plus 1; else 0.
- */
+/* Of a kernel's work for nothing but an out that may be absent: the out's number + 1; else 0. */
 static uint32_t optional_out(const NestPrinter *p, const NestNode *node) {
     SymbolId out = 0;
     const bool work = node->kind == NEST_LOOP || node->kind == NEST_IF || node->kind == NEST_WHEN ||

@@ -434,8 +434,7 @@ Symbol *scope_find_here(const Scope *scope, const Name *name);
 Symbol *scope_find(const Scope *scope, const Name *name);
 Symbol *scope_add(Scope *scope, const Name *name, Range range, SymbolKind kind);
 const char *symbol_describe(const Symbol *symbol); /* "a parameter" */
-/* Of the names in `scope` and its parents whose kind is in `kinds` (bits), the one that is likely
- * meant. */
+/* Of the names in `scope` and its parents of a kind in `kinds` (bits), the one likely meant. */
 const char *scope_suggest(const Scope *scope, const Name *name, unsigned kinds);
 /* habits.c: for a word that other languages have: a help, or what it is here; NULL: nothing. */
 typedef enum Habit {
