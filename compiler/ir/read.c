@@ -442,9 +442,11 @@ static bool read_function(IrReader *r) {
     }
     if (!reader_expect(&r->words, ":") || !ir_read_type(r, &new.result)) return false;
     if (reader_accept(&r->words, "takes")) {
+        static const char what[] = "a number of operations";
+        const TextWord word = reader_peek(&r->words);
         int64_t operations;
-        if (!reader_integer(&r->words, OPERATIONS, "a number of operations", &operations))
-            return false;
+        if (!reader_integer(&r->words, OPERATIONS, what, &operations)) return false;
+        if (operations < 0) return reader_fail(&r->words, word, what);
         new.operations = (uint32_t)operations;
     }
     if (reader_accept(&r->words, "by")) {
