@@ -318,8 +318,8 @@ typedef struct Index Index;
 typedef uint32_t SymbolId;
 
 /* hints.c: the pragma before a loop over columns, and before one over elements; whether a compiler
- * has to be told that arrays are apart */
-bool emit_has_many_pairs(const Emitter *e);
+ * has to be told that arrays of a loop with that body are apart */
+bool emit_has_many_pairs(const Emitter *e, const NestNode *body);
 const char *emit_independent(const Emitter *e);
 const char *emit_interleaved(const Emitter *e, const NestNode *body);
 

@@ -20,10 +20,21 @@ static unsigned element_cost(const Emitter *e) {
     return cost;
 }
 
+/* Whether a store may be left out. */
+static bool stores_sometimes(const NestNode *body) {
+    for (const NestNode *node = body; node; node = node->next) {
+        const bool stores = node->kind == NEST_STORE || node->kind == NEST_ADD;
+        if ((stores && node->where) || node->kind == NEST_WHEN || stores_sometimes(node->body))
+            return true;
+    }
+    return false;
+}
+
 /* Whether more pairs of arrays, one of each written, are touched than compilers compare the
  * addresses of ahead of a loop (clang: 8); beyond, they make no vector code. Not where two may be
- * views of one array. */
-bool emit_has_many_pairs(const Emitter *e) {
+ * views of one array, nor where a store may be left out (see emit_interleaved). */
+bool emit_has_many_pairs(const Emitter *e, const NestNode *body) {
+    if (stores_sometimes(body)) return false;
     enum { PAIRS_MAX = 8 };
     const AxisSet along = e->phase->inner ? e->phase->inner : e->phase->outer;
     uint32_t read = 0, written = 0;
@@ -53,16 +64,6 @@ const char *emit_independent(const Emitter *e) {
     return "LS_INDEPENDENT";
 }
 
-/* Whether a store may be left out. */
-static bool stores_sometimes(const NestNode *body) {
-    for (const NestNode *node = body; node; node = node->next) {
-        const bool stores = node->kind == NEST_STORE || node->kind == NEST_ADD;
-        if ((stores && node->where) || node->kind == NEST_WHEN || stores_sometimes(node->body))
-            return true;
-    }
-    return false;
-}
-
 /* How many vectors of a map's loop to interleave. */
 static const char *vectors_at_once(const Emitter *e) {
     enum { COST_MAX = 80 };
@@ -82,7 +83,7 @@ static const char *vectors_at_once(const Emitter *e) {
  */
 const char *emit_interleaved(const Emitter *e, const NestNode *body) {
     if (stores_sometimes(body)) return "";
-    const char *independent = emit_has_many_pairs(e) ? emit_independent(e) : "";
+    const char *independent = emit_has_many_pairs(e, body) ? emit_independent(e) : "";
     return arena_printf(e->arena, "%s%s%s", independent, *independent ? "\n" : "",
                         vectors_at_once(e));
 }

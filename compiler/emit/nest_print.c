@@ -322,7 +322,7 @@ static bool has_serial(const NestNode *body) {
  * or the lanes of a tile, in a loop that does more than to take what folds of others come to. */
 static bool is_independent(const NestPrinter *p, const NestNode *loop) {
     if (p->nest->lanes > 1 || loop->loop != LOOP_SERIAL || has_serial(loop->body)) return false;
-    const bool many = nest_has(loop->body, NEST_LOOP) && emit_has_many_pairs(p->e);
+    const bool many = nest_has(loop->body, NEST_LOOP) && emit_has_many_pairs(p->e, loop->body);
     return (many || p->e->phase->shape == SHAPE_COLUMNS) && !takes_others(loop);
 }
 

@@ -28,7 +28,7 @@ function(_lockstep_options variable is_given given)
       if(NOT CMAKE_CROSSCOMPILING)
         list(APPEND options -march=native)
       endif()
-      # where a debugger finds locals takes gcc two fifths of its time with -g; lines it knows anyway
+      # where a debugger finds locals takes gcc a third of its time with -g; lines it knows anyway
       if("${CMAKE_C_COMPILER_ID}${CMAKE_CXX_COMPILER_ID}" MATCHES "^(GNU)+$")
         list(APPEND options -fno-var-tracking)
       endif()
