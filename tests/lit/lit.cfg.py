@@ -53,6 +53,7 @@ def modules_of(python, *names):
 
 
 python = os.environ.get("LOCKSTEP_PYTHON", "python3")
+python = os.path.abspath(shutil.which(python) or python)  # tests run it where PATH is another
 config.available_features |= modules_of(python, "torch", "jax", "optax", "nbclient")
 tools = os.path.join(config.lockstep_build, "toolchains", "python", "bin", "python")
 tools = tools if os.path.exists(tools) else python
