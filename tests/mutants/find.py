@@ -41,6 +41,7 @@ WAITS = re.compile(
 REFUSES = re.compile(r"(?:^|_)(?:refused?|fail(?:s|ed)?|keep_failure|error|fail_memory)(?:_|$)")
 # What gives the same bits either way round; so do all combinations of reductions.
 COMMUTES = re.compile(r"(?:^|_)(?:add|mul|and|or|xor|min|max|eq|ne|combine)(?:_|$)")
+PRODUCT = re.compile(r"(?:^|_)fma(?:_|$)")  # the first two arguments of these alone do
 CANONICAL = re.compile(r"^ls_(?:canonical|round)_")
 # What a compiler reads before anything runs.
 CONSTANT_ALONE = {
@@ -441,7 +442,7 @@ class Finder:
                 self.add("narrow", span, f"({self.file.of(spans[0])})")
         if COMMUTES.search(name):
             return
-        for i in range(len(given) - 1):
+        for i in range(1 if PRODUCT.search(name) else 0, len(given) - 1):
             first, second = spans[i], spans[i + 1]
             if not first or not second or type_of(given[i]) != type_of(given[i + 1]):
                 continue

@@ -44,3 +44,8 @@ int fixed(int a) {
     default: return a;
     }
 }
+
+extern int ls_fma_s32(int a, int b, int c);
+int fused(int a, int b, int c) {
+    return ls_fma_s32(a, b, c);
+}
