@@ -196,14 +196,35 @@ static void own(void **state) {
     ls_monitor_destroy(monitor);
 }
 
-static uint64_t bytes_of(ls_monitor *monitor, const char *label) {
+static uint64_t bytes_of_process(ls_monitor *monitor, int64_t pid, const char *label) {
     ls_process_label rows[80];
     size_t count;
     uint64_t bytes = 0;
-    EXPECT_OK(NULL, ls_monitor_labels(monitor, getpid(), rows, 80, &count));
+    EXPECT_OK(NULL, ls_monitor_labels(monitor, pid, rows, 80, &count));
     for (size_t i = 0; i < count && i < 80; i++)
         if (strcmp(rows[i].label, label) == 0) bytes += rows[i].bytes;
     return bytes;
+}
+
+static uint64_t bytes_of(ls_monitor *monitor, const char *label) {
+    return bytes_of_process(monitor, getpid(), label);
+}
+
+/* This process as one of a container: outside it has number 77, and its pages name the one inside.
+ */
+static void expect_contained(uint64_t bytes) {
+    char text[96], name[96];
+    ls_monitor *monitor;
+    put("/proc/77/maps", "");
+    snprintf(name, sizeof name, "%s/proc/77/fd", root);
+    snprintf(text, sizeof text, "/proc/%ld/fd", (long)getpid());
+    assert_int_equal(symlink(text, name), 0);
+    EXPECT_OK(NULL, monitor_create("cpu", root, &monitor));
+    assert_int_equal(bytes_of_process(monitor, 77, "weights"), 0);
+    snprintf(text, sizeof text, "Name:\tmonitor\nNSpid:\t77\t%ld\n", (long)getpid());
+    put("/proc/77/status", text);
+    assert_int_equal(bytes_of_process(monitor, 77, "weights"), bytes);
+    ls_monitor_destroy(monitor);
 }
 
 /* What the contexts of a process hold by label, read as another process would. */
@@ -227,6 +248,7 @@ static void labels(void **state) {
     EXPECT_OK(contexts[0], ls_alloc_labeled(contexts[0], 3 * MIB, "gradients", &gradients));
     EXPECT_OK(contexts[0], ls_alloc_labeled(contexts[0], 64, long_name, &other));
     assert_int_equal(bytes_of(monitor, "weights"), 2 * MIB);
+    expect_contained(2 * MIB);
     assert_int_equal(bytes_of(monitor, "gradients"), 3 * MIB);
     assert_int_equal(bytes_of(monitor, "a label of more than fifty-five bytes, of which the res"),
                      64);

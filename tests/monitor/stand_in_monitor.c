@@ -195,11 +195,13 @@ static UNUSED int rocm_power_limit(uint32_t device, uint32_t sensor, uint64_t *m
     return sensor != 0;
 }
 
-/* The junction's is not there, so the edge's is taken. */
+/* The junction's is not there on device 0, so the edge's is taken; on others the edge is cooler. */
 static UNUSED int rocm_temperature(uint32_t device, uint32_t sensor, int metric,
                                    int64_t *millidegrees) {
+    const int junction = sensor == ROCM_SENSOR_JUNCTION;
     *millidegrees = state.absurd ? INT64_MIN : 40000 + device * 1000;
-    return metric || sensor == ROCM_SENSOR_JUNCTION;
+    if (device != 0 && !junction) *millidegrees = 25000;
+    return metric || (junction && device == 0);
 }
 
 static UNUSED int rocm_clock(uint32_t device, int kind, RocmFrequencies *frequencies) {
