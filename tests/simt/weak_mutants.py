@@ -153,7 +153,7 @@ COMPILER = [
         "compiler/emit/nest_global.c",
         '? "ls_barrier_release();\\n"',
         '? "ls_barrier();\\n"',
-        RELEASED,
+        ("emit/block-columns.step", *RELEASED),
     ),
     ("compiler/emit/nest_global.c", '? "ls_barrier_release();\\n"', '? ""', RELEASED),
     ("compiler/emit/nest_global.c", ': "ls_barrier();\\n"', ': ""', (*COLUMNS, *ROWS)),
