@@ -577,6 +577,7 @@ int main(void) {
         cmocka_unit_test(every_order),
         cmocka_unit_test(every_call_fails_once),
         cmocka_unit_test(feed_overlaps),
+        cmocka_unit_test(profile_of_no_time),
         cmocka_unit_test(feed_without_pinned),
         cmocka_unit_test(feed_fails_half_way),
         cmocka_unit_test(foreign_stream),

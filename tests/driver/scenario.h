@@ -83,6 +83,7 @@ void forked_child(void **state), graph_begin_fails(void **state),
 extern const Scenario scenario_memory;
 void memory_advice(void **state), memory_asks_again(void **state), memory_steady(void **state);
 extern const Scenario scenario_profile;
+void profile_of_no_time(void **state);
 extern const Scenario scenario_monitor;
 extern const Scenario scenario_feed, scenario_feed_fixed, scenario_data, scenario_reuse;
 void feed_fails_half_way(void **state);

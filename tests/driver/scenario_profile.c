@@ -70,3 +70,24 @@ static void finish(void *session) {
 }
 
 const Scenario scenario_profile = {"profile", drive_hook, use, finish, sizeof(Session), NULL};
+
+/* Where the device's clock stands still, no rate is infinite. */
+void profile_of_no_time(void **state) {
+    (void)state;
+    stand_in_reset(drive_hook);
+    control->timeless = 1;
+    Session s = {0};
+    ls_profile_row rows[4];
+    EXPECT_OK(NULL, ls_context_create(DEVICE, NULL, &s.context));
+    EXPECT_OK(s.context,
+              ls_program_from_images(s.context, drive_images, 1, NULL, NULL, NULL, &s.program));
+    EXPECT_OK(s.context, ls_step_create(s.program, "drive", &s.step));
+    EXPECT_OK(s.context, launches(&s));
+    s.begun = false;
+    EXPECT_OK(s.context, ls_profile_end(s.context));
+    assert_int_equal(ls_profile_rows(s.context, rows, 4), 4);
+    for (size_t i = 0; i < 4; i++) assert_true(rows[i].median_us == 0 && rows[i].gb_s == 0);
+    assert_int_equal(rows[1].bytes_read, 10000);
+    finish(&s);
+    assert_nothing_left();
+}

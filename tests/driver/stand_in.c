@@ -533,7 +533,10 @@ static UNUSED int do_stream_wait(void *stream, void *event, unsigned flags) {
 static UNUSED int do_event_elapsed(float *milliseconds, void *start, void *end) {
     if (!is(start, 'e') || !is(end, 'e')) return INVALID_HANDLE;
     if (((Object *)start)->untimed || ((Object *)end)->untimed) return INVALID_HANDLE;
-    return late_elapsed(&((Object *)start)->event, &((Object *)end)->event, milliseconds);
+    const int error =
+        late_elapsed(&((Object *)start)->event, &((Object *)end)->event, milliseconds);
+    if (state.timeless) *milliseconds = 0;
+    return error;
 }
 
 static UNUSED int do_event_destroy(void *event) {

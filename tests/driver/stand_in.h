@@ -40,6 +40,7 @@ typedef struct StandIn {
     int capability;            /* of a CUDA device: 90 */
     int pinned_fails;          /* there is no page-locked memory */
     int unready;               /* no event is done when somebody asks */
+    int timeless;              /* no time passes between events */
     uint64_t seed;             /* when queued work runs: see late.h */
     int updates;               /* whether what was instantiated takes new parameters */
     void (*hook)(const char *kernel, const uint64_t *words, unsigned grid, unsigned block);

@@ -48,6 +48,8 @@ int InitializeInjectionNvtx2(const void *(*table)(uint32_t number)) {
         return 0;
     if (!callbacks->module(NVTX_MODULE_CORE, &functions, &count) || count != NVTX_FUNCTIONS)
         return 0;
+    for (unsigned i = 0; i < count; i++) /* a place for each of its functions, which begin at 1 */
+        if ((i == 0) != !functions[i]) return 0;
     put(functions, NVTX_RANGE_PUSH, &own_push);
     put(functions, NVTX_RANGE_POP, &own_pop);
     say("nvtx", "");
