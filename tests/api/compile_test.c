@@ -94,11 +94,12 @@ static void same_bits_however_run(void **state) {
     for (int i = 0; i < ELEMENTS; i++) assert_true(wide[2 * i] == first[i]);
 }
 
-/* Which variant two arrays of these strides get: they are ROWS by COLUMNS and one behind the other,
- * `off` elements from a 16-byte boundary. */
-static void expect_layout(const char *wanted, int64_t row, int64_t column, int off) {
+/* Which variant two arrays of these strides get: they are ROWS by `columns` and one behind the
+ * other, `off` elements from a 16-byte boundary. */
+static void expect_layout_of(int64_t columns, const char *wanted, int64_t row, int64_t column,
+                             int off) {
     static _Alignas(16) float memory[2][(2 * ELEMENTS + 16) / 4 * 4];
-    const int64_t shape[2] = {ROWS, COLUMNS}, strides[2] = {row, column};
+    const int64_t shape[2] = {ROWS, columns}, strides[2] = {row, column};
     ls_context *context = open_context("1");
     ls_program *program;
     ls_step *step;
@@ -119,6 +120,10 @@ static void expect_layout(const char *wanted, int64_t row, int64_t column, int o
     ls_context_destroy(context);
 }
 
+static void expect_layout(const char *wanted, int64_t row, int64_t column, int off) {
+    expect_layout_of(COLUMNS, wanted, row, column, off);
+}
+
 /* Rows of neighbours are enough for code that goes along rows, wherever they begin. */
 static void layouts(void **state) {
     (void)state;
@@ -129,6 +134,7 @@ static void layouts(void **state) {
     expect_layout("contiguous rows", 2 * COLUMNS, 1, 3);
     expect_layout("any strides", 2 * COLUMNS, 2, 0);
     expect_layout("any strides", 1, ROWS, 0);
+    expect_layout_of(1, "contiguous rows", 3, 2, 0); /* of one element there are no neighbours */
 }
 
 /* Many replays with one call, on a GPU a loop of its own, whose bindings then change. */

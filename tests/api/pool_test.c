@@ -104,6 +104,19 @@ static void reuse(void **unused) {
     ls_context_destroy(context);        /* with what is left */
 }
 
+/* A new chunk for small arrays is as large as all before. */
+static void small_chunks(void **unused) {
+    (void)unused;
+    enum { ARRAYS = 256, BYTES = 4096 };
+    ls_context *context = open_context();
+    void *memory;
+    for (int i = 0; i < ARRAYS; i++) EXPECT_OK(context, ls_alloc(context, BYTES, &memory));
+    const ls_memory_statistics s = statistics_of(context);
+    assert_int_equal(s.reserved, ARRAYS * BYTES);
+    assert_int_equal(s.chunks, 5); /* 64, 64, 128, 256 and 512 KiB */
+    ls_context_destroy(context);
+}
+
 /* Free memory between what is in use: visible, and told when it is in the way. */
 static void fragments(void **unused) {
     (void)unused;
@@ -346,9 +359,9 @@ static void without(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_model),  cmocka_unit_test(reuse),   cmocka_unit_test(fragments),
-        cmocka_unit_test(trimming), cmocka_unit_test(labels),  cmocka_unit_test(many_labels),
-        cmocka_unit_test(of_steps), cmocka_unit_test(without),
+        cmocka_unit_test(a_model),      cmocka_unit_test(reuse),    cmocka_unit_test(fragments),
+        cmocka_unit_test(small_chunks), cmocka_unit_test(trimming), cmocka_unit_test(labels),
+        cmocka_unit_test(many_labels),  cmocka_unit_test(of_steps), cmocka_unit_test(without),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -287,12 +287,31 @@ static void broken_code(void **state) {
     free(maker.code);
 }
 
+/* Lengths that are computed of others; words that are none, and what no 64 bits hold. */
+static void computed_lengths(void **state) {
+    (void)state;
+    const ls_image_term two = {LS_TERM_NUMBER, 2}, seven = {LS_TERM_AXIS, 1};
+    const ls_image_term add = {LS_TERM_ADD, 0}, multiply = {LS_TERM_MULTIPLY, 0};
+    const int64_t lengths[2] = {5, 7}, large[2] = {0, INT64_MAX};
+    int64_t value = 0;
+    ls_image_term terms[40] = {seven, two, add, two, multiply};
+    assert_int_equal(ls_image_length(terms, 5, lengths, &value), 1);
+    assert_int_equal(value, (7 + 2) * 2);
+    assert_int_equal(ls_image_length(terms, 3, large, &value), 0);
+    assert_int_equal(ls_image_length(terms, 2, lengths, &value), 0);
+    terms[1] = add; /* of one */
+    assert_int_equal(ls_image_length(terms, 2, lengths, &value), 0);
+    assert_int_equal(ls_image_length(terms, 0, lengths, &value), 0);
+    for (int i = 0; i < 40; i++) terms[i] = i < 20 ? two : add;
+    assert_int_equal(ls_image_length(terms, 39, lengths, &value), 0); /* too deep */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices),         cmocka_unit_test(contexts),
         cmocka_unit_test(names),           cmocka_unit_test(images),
         cmocka_unit_test(code_on_demand),  cmocka_unit_test(broken_code),
-        cmocka_unit_test(no_memory_files),
+        cmocka_unit_test(no_memory_files), cmocka_unit_test(computed_lengths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

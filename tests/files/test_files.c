@@ -117,6 +117,22 @@ static void test_npy_headers(void) {
     }
 }
 
+/* Version 2 has four bytes for the length of the header, here of 300. */
+static void test_npy_version_2(void) {
+    static const char header[] = "{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }";
+    const char *path = in_folder("long.npy");
+    char bytes[12 + 300 + 3];
+    Array array;
+    Failure why = {0};
+    memset(bytes, ' ', sizeof bytes);
+    memcpy(bytes, "\x93NUMPY\x02\0\x2c\x01\0\0", 12);
+    memcpy(bytes + 12, header, strlen(header));
+    write_bytes(path, bytes, sizeof bytes);
+    const bool read = npy_read(path, &array, &why);
+    CHECK(read && array.bytes == 3, "%s", why.text);
+    if (read) array_free(&array);
+}
+
 /* A zero (@ here) ends no string of the header. */
 static void test_npy_zeros(void) {
     static const char *const headers[] = {
@@ -364,6 +380,8 @@ static void test_damage(const char *path, bool npy) {
     for (size_t cut = 0; cut < size; cut++) {
         write_bytes(changed, good, cut);
         CHECK(!read_any(changed, npy, &why) && why.text[0], "%s cut at byte %zu", path, cut);
+        if (npy) /* there is no length of a header before */
+            CHECK(has_part(why.text, cut < 10 ? "should begin with" : "truncated"), "%s", why.text);
     }
     uint64_t random = 7;
     static const char salt[] = "\0\"'{}[](),:\\09-e.\xff\x80 ";
@@ -440,6 +458,7 @@ int main(void) {
         return 1;
     }
     test_npy_headers();
+    test_npy_version_2();
     test_npy_zeros();
     test_npy_orders();
     test_npy_round_trip();

@@ -185,8 +185,13 @@ static UNUSED int rocm_power(uint32_t device, uint64_t *microwatts, int *kind) {
     return 0;
 }
 
+/* Asked for where there is no call for what is drawn now. */
 static UNUSED int rocm_power_average(uint32_t device, uint32_t sensor, uint64_t *microwatts) {
+#if defined(STAND_IN_OLD)
     *microwatts = ABSURD(300000000ull + device * 1000000);
+#else
+    *microwatts = ABSURD(200000000ull + device * 1000000);
+#endif
     return sensor != 0;
 }
 
