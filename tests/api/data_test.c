@@ -2,6 +2,7 @@
  * splits, wrong calls, and every allocation failing in turn. */
 #include "fixtures.h"
 #include "failing_memory.h"
+#include "lockstep/files.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -591,6 +592,10 @@ static void wrong_calls(void **state) {
                    "its data are NULL");
     EXPECT_OK(c, ls_dataset_create(c, arrays, 1, NULL, &dataset));
     EXPECT_FAILURE(c, LS_ERROR_BIND, ls_dataset_bind(dataset, f.step, "x"), "writes `x`");
+    Fixture other = open("read");
+    EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_dataset_bind(dataset, other.step, "x"),
+                   "the data set and step `read` belong to different contexts");
+    close_fixture(&other);
     EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_dataset_tensor(dataset, "z", &tensor), "no array `z`");
     const ls_split_options beyond = {.first = 30, .count = 8, .batch = 1}, none = {.first = 37};
     EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_split_create(dataset, &beyond, &split),
@@ -659,8 +664,26 @@ static ls_status use(Fixture *f, const ls_dataset_options *options) {
     return status;
 }
 
+static bool has_input(void) {
+    const int copy = dup(0);
+    return copy >= 0 && close(copy) == 0;
+}
+
+/* What was never opened is not closed: least of all the standard input. */
+static void no_memory_for_a_file(void) {
+    for (long n = 1; n <= 2; n++) {
+        ls_file *file;
+        memory_until_failure = n;
+        const ls_status status = ls_file_open("absent.npy", LS_FILE_NPY, &file);
+        memory_until_failure = 0;
+        assert_int_equal(status, LS_ERROR_MEMORY);
+        assert_true(has_input());
+    }
+}
+
 static void no_memory(void **state) {
     (void)state;
+    if (has_input()) no_memory_for_a_file();
     for (int non_temporal = 0; non_temporal < 2; non_temporal++) {
         Fixture f = open("read");
         const ls_dataset_options *options = non_temporal ? &nothing_fits : NULL;

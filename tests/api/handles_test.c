@@ -48,6 +48,8 @@ static void messages(void **state) {
     EXPECT_FAILURE(f.context, LS_ERROR_ARGUMENT, ls_step_launch(NULL),
                    "ls_step_launch: step is NULL");
     EXPECT_FAILURE(f.context, LS_ERROR_ARGUMENT, ls_graph_launch(graph), "graph is NULL");
+    EXPECT_FAILURE(f.context, LS_ERROR_ARGUMENT, ls_step_shard(NULL, 0, 0),
+                   "ls_step_shard: step is NULL");
     EXPECT_FAILURE(f.context, LS_ERROR_ARGUMENT, ls_step_set_number(f.step, "q", 1),
                    "no parameter `q`");
     EXPECT_FAILURE(f.context, LS_ERROR_ARGUMENT, ls_step_bind(NULL, "a", NULL), "step is NULL");

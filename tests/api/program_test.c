@@ -287,6 +287,31 @@ static void broken_code(void **state) {
     free(maker.code);
 }
 
+/* A step of parts, the first of which needs more words than a kernel takes. */
+static void too_large_a_part(void **state) {
+    (void)state;
+    CPU_ONLY();
+    ls_image_variant wide = image_fixed.variants[0];
+    ls_image large = image_fixed, whole = image_fixed;
+    const ls_image_part parts[2] = {{.image = &large}, {.image = &image_fixed}};
+    const ls_image *list[] = {&whole};
+    ls_context *context;
+    ls_program *program;
+    ls_step *step;
+    wide.temporary_count = LS_ARGUMENTS_MAX;
+    large.variants = &wide;
+    large.variant_count = 1;
+    large.step = "large";
+    whole.parts = parts;
+    whole.part_count = 2;
+    EXPECT_OK(NULL, ls_context_create("cpu", NULL, &context));
+    EXPECT_OK(context, ls_program_from_images(context, list, 1, NULL, NULL, NULL, &program));
+    EXPECT_FAILURE(context, LS_ERROR_UNSUPPORTED, ls_step_create(program, "fixed", &step),
+                   "step `large` needs", "argument words");
+    ls_program_destroy(program);
+    ls_context_destroy(context);
+}
+
 /* Lengths that are computed of others; words that are none, and what no 64 bits hold. */
 static void computed_lengths(void **state) {
     (void)state;
@@ -299,6 +324,13 @@ static void computed_lengths(void **state) {
     assert_int_equal(value, (7 + 2) * 2);
     assert_int_equal(ls_image_length(terms, 3, large, &value), 0);
     assert_int_equal(ls_image_length(terms, 2, lengths, &value), 0);
+    terms[2].operation = LS_TERM_DIVIDE; /* floors */
+    assert_int_equal(ls_image_length(terms, 3, lengths, &value), 1);
+    assert_int_equal(value, 3);
+    terms[1].value = 0;
+    value = 1;
+    assert_int_equal(ls_image_length(terms, 3, lengths, &value), 1);
+    assert_int_equal(value, 0);
     terms[1] = add; /* of one */
     assert_int_equal(ls_image_length(terms, 2, lengths, &value), 0);
     assert_int_equal(ls_image_length(terms, 0, lengths, &value), 0);
@@ -308,10 +340,15 @@ static void computed_lengths(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(devices),         cmocka_unit_test(contexts),
-        cmocka_unit_test(names),           cmocka_unit_test(images),
-        cmocka_unit_test(code_on_demand),  cmocka_unit_test(broken_code),
-        cmocka_unit_test(no_memory_files), cmocka_unit_test(computed_lengths),
+        cmocka_unit_test(devices),
+        cmocka_unit_test(contexts),
+        cmocka_unit_test(names),
+        cmocka_unit_test(images),
+        cmocka_unit_test(code_on_demand),
+        cmocka_unit_test(broken_code),
+        cmocka_unit_test(no_memory_files),
+        cmocka_unit_test(computed_lengths),
+        cmocka_unit_test(too_large_a_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

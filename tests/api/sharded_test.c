@@ -631,6 +631,10 @@ static void refuse_calls(Run *run, ls_comm *comm) {
     EXPECT_FAILURE(context, LS_ERROR_ARGUMENT, ls_step_partition(step, comm, NULL),
                    "parts is NULL");
     EXPECT_FAILURE(context, LS_ERROR_ARGUMENT, partition_two(run, comm, "h", true), "no parameter");
+    EXPECT_OK(context, ls_step_shard(step, 0, 5));
+    EXPECT_FAILURE(context, LS_ERROR_STATE, partition_two(run, comm, NULL, true),
+                   "has been told its place by ls_step_shard");
+    EXPECT_OK(context, ls_step_shard(step, 0, 0));
     EXPECT_OK(context, partition_two(run, comm, NULL, true));
     EXPECT_FAILURE(context, LS_ERROR_STATE, partition_two(run, comm, NULL, true), "already");
     EXPECT_FAILURE(context, LS_ERROR_UNSUPPORTED, ls_step_instance(step, &instance), "partitioned");
