@@ -72,37 +72,22 @@ static char *append_file(char *text, size_t *size, const char *path) {
 }
 
 /* Of both dialects; HIP has some more. */
-static const char *const kernels[] = {"every",
-                                      "roots",
-                                      "places",
-                                      "shuffles",
-                                      "sums",
-                                      "neighbours",
-                                      "bytes_apart",
-                                      "byte_and_word",
-                                      "careless",
-                                      "far_neighbours",
-                                      "unwritten",
-                                      "together",
-                                      "unfenced",
-                                      "fenced",
-                                      "half_barrier",
-                                      "half_shuffle",
-                                      "two_barriers",
-                                      "mixed_waits",
-                                      "rounds",
-                                      "absent_block",
-                                      "block_fence",
-                                      "block_atomic",
-                                      "far_store",
-                                      "plain_look",
-                                      "only_acquires",
-                                      "only_releases",
-                                      "by_wholes",
-                                      "by_atomic",
-                                      "by_half_an_atomic",
-                                      "bare_barrier",
-                                      "unacquired_barrier",
+static const char *const kernels[] = {"every",          "roots",
+                                      "places",         "shuffles",
+                                      "sums",           "trees",
+                                      "neighbours",     "bytes_apart",
+                                      "byte_and_word",  "careless",
+                                      "far_neighbours", "unwritten",
+                                      "together",       "unfenced",
+                                      "fenced",         "half_barrier",
+                                      "half_shuffle",   "two_barriers",
+                                      "mixed_waits",    "rounds",
+                                      "absent_block",   "block_fence",
+                                      "block_atomic",   "far_store",
+                                      "plain_look",     "only_acquires",
+                                      "only_releases",  "by_wholes",
+                                      "by_atomic",      "by_half_an_atomic",
+                                      "bare_barrier",   "unacquired_barrier",
                                       "narrow_barrier"};
 enum { KERNELS = sizeof kernels / sizeof kernels[0], HIP_KERNELS = 8 };
 
@@ -118,6 +103,10 @@ static SimtModule *open_module(SimtDialect dialect, const char *chip) {
     text = append_file(text, &size, SIMT_TEMPLATES "/convert.h");
     text = append_file(text, &size, SIMT_TEMPLATES "/philox.h");
     text = append_file(text, &size, SIMT_TEMPLATES "/fixed.h");
+    text = append_file(text, &size, SIMT_TEMPLATES "/memory.h");
+    text = append_file(text, &size, SIMT_TEMPLATES "/memory_gpu.h");
+    text = append_file(text, &size, SIMT_TEMPLATES "/reduce.h");
+    text = append_file(text, &size, SIMT_TEMPLATES "/reduce_gpu.h");
     text = append_file(text, &size, SIMT_FOLDER "/every_function.h");
     text = append_file(text, &size, SIMT_FOLDER "/kernels.k");
 #ifdef SIMT_TEST_PTX
@@ -258,6 +247,30 @@ static void test_sums(const Machine *machine) {
         check(launch(machine, "sums", BLOCKS, 64u << (seed & 3), seed, in, out, COUNT, &arrived),
               machine->name, "sums");
         check(out[BLOCKS] == expected && arrived == 0, machine->name, "the sum of all blocks");
+    }
+}
+
+/* Of any length, a warp's sum has the bits of one thread's, and is near that of f64. */
+static void test_trees(const Machine *machine) {
+    static const int counts[] = {1,   2,   7,    8,    9,    100,  127,  128,
+                                 129, 130, 1000, 1023, 1024, 1025, 3000, 5000};
+    enum { MOST = 5000 };
+    static float values[4 * MOST + 2];
+    for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
+        const int count = counts[k];
+        double expected = 0;
+        uint32_t arrived = 0;
+        for (int i = 0; i < count; i++) {
+            values[i] = (float)((uint32_t)i * 2654435761u >> 8) * 0x1p-22f - 1.5f;
+            expected += (double)values[i];
+        }
+        for (int i = 0; i < 3 * count; i++) values[count + i] = i % 3 ? 1e9f : values[i / 3];
+        values[4 * count] = values[4 * count + 1] = NAN;
+        check(launch(machine, "trees", 1, 64, k, NULL, values, count, &arrived), machine->name,
+              "trees");
+        const float *found = values + 4 * count;
+        check(memcmp(found, found + 1, sizeof *found) == 0, machine->name, "one thread's tree");
+        check(fabs((double)*found - expected) < 1e-3, machine->name, "the sum of a tree");
     }
 }
 
@@ -404,6 +417,7 @@ static void test_machine(const Machine *machine) {
     test_exchanges(machine);
     if (threads) test_races(machine);
     test_sums(machine);
+    test_trees(machine);
     test_cooperation(machine);
     for (unsigned long round = 0; round < rounds; round++) {
         test_every_function(machine, round);
