@@ -169,11 +169,21 @@ static void refusals(void **state) {
 
 static const char trace_path[] = "profile_test.json";
 
-/* One that fails leaves the old file and no other. */
+static void expect_in_trace(const char *words) {
+    static char text[1 << 16];
+    FILE *file = fopen(trace_path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    if (!strstr(text, words)) fail_msg("`%s` is not in the trace", words);
+}
+
+/* One that fails leaves the old file and no other. Names are UTF-8, or what stands for it. */
 static void trace(void **state) {
     (void)state;
     ls_image_variant variant;
-    const ls_image image = counted_image(&variant);
+    ls_image image = counted_image(&variant);
+    image.source_file = "\xdf\xbf \xef\xbf\xbd \xf0\x9f\x98\x80 \xff.step";
     Fixture f = open_fixture(&image, 1);
     bind_all(&f);
     EXPECT_OK(f.context, ls_profile_begin(f.context));
@@ -181,6 +191,7 @@ static void trace(void **state) {
     EXPECT_OK(f.context, ls_profile_end(f.context));
     EXPECT_OK(f.context, ls_profile_trace(f.context, trace_path));
     EXPECT_OK(f.context, ls_profile_trace(f.context, trace_path)); /* again: replaced */
+    expect_in_trace("\xdf\xbf \xef\xbf\xbd \xf0\x9f\x98\x80 \\ufffd.step");
     struct stat status;
     assert_int_equal(stat(trace_path, &status), 0);
     assert_int_equal(status.st_mode & 0400, 0400);
