@@ -287,6 +287,31 @@ static void broken_code(void **state) {
     free(maker.code);
 }
 
+/* Code that was built into a program, and is not what it was. */
+static void damaged_code(void **state) {
+    (void)state;
+    CPU_ONLY();
+    static const char *const text[] = {"#####~", NULL};
+    const ls_image_packed packed = {text};
+    ls_image_variant damaged = image_loaded.variants[0];
+    ls_image image = image_loaded;
+    const ls_image *list[] = {&image};
+    ls_context *context;
+    ls_program *program;
+    damaged.packed = &packed;
+    damaged.code_size = 1000;
+    image.variants = &damaged;
+    image.variant_count = 1;
+    EXPECT_OK(NULL, ls_context_create("cpu", NULL, &context));
+    EXPECT_OK(context, ls_program_from_images(context, list, 1, NULL, NULL, NULL, &program));
+    ls_step *step = open_step(context, program);
+    EXPECT_FAILURE(context, LS_ERROR_FILE, ls_step_launch(step), "the code of step `loaded`",
+                   "is damaged; build it again");
+    ls_step_destroy(step);
+    ls_program_destroy(program);
+    ls_context_destroy(context);
+}
+
 /* A step of parts, the first of which needs more words than a kernel takes. */
 static void too_large_a_part(void **state) {
     (void)state;
@@ -349,6 +374,7 @@ int main(void) {
         cmocka_unit_test(no_memory_files),
         cmocka_unit_test(computed_lengths),
         cmocka_unit_test(too_large_a_part),
+        cmocka_unit_test(damaged_code),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
