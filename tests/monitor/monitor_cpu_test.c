@@ -69,6 +69,8 @@ static void limits(void **state) {
     assert_int_equal(left, 4096000 - 2000000);
     assert_int_equal(total, 4096000);
     assert_int_equal(limits_processors(root), 3);
+    put("/sys/fs/cgroup/pods/one/cpu.max", "100000 100000\n"); /* now the own one is */
+    assert_int_equal(limits_processors(root), 1);
     /* the older layout; the path is one of outside of the container */
     put("/proc/self/cgroup", "6:cpuset:/other\n5:cpu,cpuacct:/docker/x\n4:memory:/docker/x\n");
     put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "2048000\n");
@@ -140,6 +142,21 @@ static void processes_of(ls_monitor *monitor, ls_process *rows, size_t expected)
     size_t count;
     EXPECT_OK(NULL, ls_monitor_processes(monitor, rows, 8, &count));
     assert_int_equal(count, expected);
+}
+
+/* Where no chip tells a temperature, a zone does. */
+static void zone(void **state) {
+    (void)state;
+    ls_monitor *monitor;
+    ls_sample sample;
+    put("/sys/class/thermal/thermal_zone0/type", "acpitz\n");
+    put("/sys/class/thermal/thermal_zone0/temp", "20000\n");
+    put("/sys/class/thermal/thermal_zone1/type", "x86_pkg_temp\n");
+    put("/sys/class/thermal/thermal_zone1/temp", "48500\n");
+    EXPECT_OK(NULL, monitor_create("cpu", root, &monitor));
+    EXPECT_OK(NULL, ls_monitor_sample(monitor, &sample));
+    assert_true(knows(&sample, LS_READING_TEMPERATURE, 48.5));
+    ls_monitor_destroy(monitor);
 }
 
 static void processes(void **state) {
@@ -318,9 +335,9 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(limits),    cmocka_unit_test(files),  cmocka_unit_test(processes),
-        cmocka_unit_test(own),       cmocka_unit_test(labels), cmocka_unit_test(refusals),
-        cmocka_unit_test(no_memory),
+        cmocka_unit_test(limits),    cmocka_unit_test(zone),      cmocka_unit_test(files),
+        cmocka_unit_test(processes), cmocka_unit_test(own),       cmocka_unit_test(labels),
+        cmocka_unit_test(refusals),  cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }
