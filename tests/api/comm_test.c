@@ -580,6 +580,9 @@ static void broken_environments(void **state) {
     setenv("SLURM_PROCID", "5", 1);
     setenv("SLURM_STEP_NUM_TASKS", "6", 1);
     setenv("SLURM_LOCALID", "1", 1);
+    setenv("SLURM_STEP_NUM_NODES", "0", 1);
+    EXPECT_FAILURE(context, LS_ERROR_ARGUMENT, ls_comm_create(context, NULL, NULL, &comm),
+                   "SLURM_STEP_NUM_NODES must be a number from 1 to ");
     setenv("SLURM_STEP_NUM_NODES", "3", 1);
     assert_int_equal(ls_comm_launched(&launch), 1);
     assert_true(launch.local_rank == 1 && launch.local_size == 2 && launch.size == 6);
