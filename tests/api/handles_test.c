@@ -1,5 +1,6 @@
 /* handles_test.c: calls without a handle: no crash, and a message where the caller looks. */
 #include "fixtures.h"
+#include "lockstep/comm.h"
 
 #include <string.h>
 
@@ -91,12 +92,29 @@ static void step_names(void **state) {
     close_fixture(&f);
 }
 
+/* Parts of a step take kernels that a program from images cannot make. */
+static void no_parts(void **state) {
+    (void)state;
+    Fixture f = open_fixture(&image_descend, 1), other = open_fixture(&image_descend, 1);
+    const ls_cut cuts[2] = {{0}};
+    const ls_partition_parts parts = {.cuts = cuts};
+    ls_comm *comm, *others;
+    EXPECT_OK(f.context, ls_comm_create(f.context, "self", NULL, &comm));
+    EXPECT_OK(other.context, ls_comm_create(other.context, "self", NULL, &others));
+    EXPECT_FAILURE(f.context, LS_ERROR_UNSUPPORTED, ls_step_partition(f.step, comm, &parts),
+                   "step `descend` was built ahead of time, and parts take other kernels");
+    EXPECT_FAILURE(f.context, LS_ERROR_ARGUMENT, ls_step_partition(f.step, others, &parts),
+                   "and the communicator are of different contexts");
+    ls_comm_destroy(comm);
+    ls_comm_destroy(others);
+    close_fixture(&other);
+    close_fixture(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(getters),
-        cmocka_unit_test(messages),
-        cmocka_unit_test(captures),
-        cmocka_unit_test(step_names),
+        cmocka_unit_test(getters),    cmocka_unit_test(messages), cmocka_unit_test(captures),
+        cmocka_unit_test(step_names), cmocka_unit_test(no_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -522,6 +522,14 @@ static void lengths_that_follow(void **state) {
     EXPECT_OK(f.context, ls_synchronize(f.context));
     assert_int_equal(shard[0], 7);
     assert_int_equal(shard[1], 5);
+    ls_step *instance; /* with the place of what it is made of */
+    shard[0] = shard[1] = 0;
+    EXPECT_OK(f.context, ls_step_instance(f.step, &instance));
+    EXPECT_OK(f.context, ls_step_launch(instance));
+    EXPECT_OK(f.context, ls_synchronize(f.context));
+    assert_int_equal(shard[0], 7);
+    assert_int_equal(shard[1], 5);
+    ls_step_destroy(instance);
     ls_graph_destroy(graph);
     EXPECT_FAILURE(f.context, LS_ERROR_ARGUMENT, ls_step_shard(f.step, -1, 0),
                    "the first tensor is -1");
