@@ -376,7 +376,8 @@ LS_FN i64 ls_rows_in_scratch(i64 tiles, i64 longest) {
 /* Down columns, side by side: to[tree][column] becomes the value of that tree of each of `width`
  * columns, at most 64, over `count` rows, at most 1024. Eight leaves come at a time: the rows of a
  * lane of the tree, or of as many lanes as make eight; four of them are stored before the next are
- * loaded. What eight come to goes to a binary counter of whole vectors.
+ * loaded. What eight come to goes to a binary counter of whole vectors; push_chunk: that of 64
+ * columns together, where nothing is stored, so that the counter's branches are taken once.
  */
 #define LS_REDUCE_COLUMNS(kind)                                                                    \
     LS_FN ls_vector_f32 ls_eight_rows_##kind(ls_vector_f32(*x)[LS_TREES], int t) {                 \
@@ -396,6 +397,31 @@ LS_FN i64 ls_rows_in_scratch(i64 tiles, i64 longest) {
             for (; e >> bit & 1; bit++)                                                            \
                 own = ls_combine_vectors_##kind(level[t][at / 16][bit], own);                      \
             level[t][at / 16][bit] = own;                                                          \
+        }                                                                                          \
+    }                                                                                              \
+    LS_FN void ls_push_chunk_##kind(ls_vector_f32(*level)[4][8], ls_leaves_f32 *leaves,            \
+                                    const void *of, i64 first, const i64 *row, int trees, i64 e) { \
+        ls_vector_f32 own[LS_TREES][4];                                                            \
+        LS_UNROLLED                                                                                \
+        for (int v = 0; v < 4; v++) {                                                              \
+            ls_vector_f32 x[8][LS_TREES];                                                          \
+            LS_UNROLLED                                                                            \
+            for (int j = 0; j < 8; j++)                                                            \
+                leaves(of, first + row[j], 16 * v, 16, LS_NEIGHBOURS, x[j]);                       \
+            LS_UNROLLED                                                                            \
+            for (int t = 0; t < trees; t++) own[t][v] = ls_eight_rows_##kind(x, t);                \
+        }                                                                                          \
+        LS_UNROLLED                                                                                \
+        for (int t = 0; t < trees; t++) {                                                          \
+            i64 bit = 0;                                                                           \
+            LS_ROLLED                                                                              \
+            for (; e >> bit & 1; bit++) {                                                          \
+                LS_UNROLLED                                                                        \
+                for (int v = 0; v < 4; v++)                                                        \
+                    own[t][v] = ls_combine_vectors_##kind(level[t][v][bit], own[t][v]);            \
+            }                                                                                      \
+            LS_UNROLLED                                                                            \
+            for (int v = 0; v < 4; v++) level[t][v][bit] = own[t][v];                              \
         }                                                                                          \
     }                                                                                              \
     LS_FN void ls_four_leaves_##kind(ls_leaves_f32 *leaves, ls_leaves_f32 *stores, const void *of, \
@@ -424,6 +450,11 @@ LS_FN i64 ls_rows_in_scratch(i64 tiles, i64 longest) {
         for (i64 e = 0; e < eights; e++) {                                                         \
             const i64 first = lanes * e;                                                           \
             i64 at = 0;                                                                            \
+            if (first + row[7] < count && width == 64 && trees <= 2 &&                             \
+                stores == ls_no_stores_f32) {                                                      \
+                ls_push_chunk_##kind(level, leaves, of, first, row, trees, e);                     \
+                continue;                                                                          \
+            }                                                                                      \
             if (first + row[7] < count) {                                                          \
                 LS_ROLLED                                                                          \
                 for (; at + 16 <= width; at += 16) {                                               \

@@ -1,6 +1,6 @@
 /* reduced_columns.c: the schedule of a phase that goes down columns, for one thread, which takes a
  * range of items: tiles of 1024 rows of a chunk of neighbouring columns, each as column_tile.c has
- * it.
+ * it. The chunks of a tile follow each other, as their rows' cache lines and pages do.
  *
  * Of several tiles an item leaves its values in memory. A thread that has all tiles of its columns
  * goes on behind the last of them, else whoever comes last. Of a list the runtime's table says
@@ -24,6 +24,7 @@ typedef struct ColumnsBuilder {
     Index chunks;        /* chunks of columns */
     Index panel,
         part; /* of an item: the first slot of its chunk of columns, and its own slot from there */
+    Index begin, end; /* the first item of its chunk of columns, and behind the last */
     SymbolId item, stop,
         slot; /* the item, and the end of the thread's range; of a list the slot among all items */
     NestNode *globals, **global_end;
@@ -147,9 +148,8 @@ static void find_complete(ColumnsBuilder *b, NestNode ***end, SymbolId room) {
         make_append(end, arrives);
         return;
     }
-    const ValueId begins = make_value(b->nest, OP_GE, b->panel, make_symbol(b->nest, b->item));
-    const ValueId ends = make_value(b->nest, OP_LE, make_add(b->nest, b->panel, b->groups),
-                                    make_symbol(b->nest, b->stop));
+    const ValueId begins = make_value(b->nest, OP_GE, b->begin, make_symbol(b->nest, b->item));
+    const ValueId ends = make_value(b->nest, OP_LE, b->end, make_symbol(b->nest, b->stop));
     const SymbolId own = nest_symbol(b->nest, "own", NAMED_VALUE, TYPE_BOOL);
     nest_add(nest, end,
              (NestNode){.kind = NEST_LET,
@@ -271,28 +271,61 @@ static void block_item(ColumnsBuilder *b, NestNode ***end, Index outer) {
     make_append(end, nest_around(nest, LOOP_WARP, w, make_number(nest, nest->warps), first));
 }
 
+static bool is_one(Index index) {
+    int64_t number;
+    return index_is_number(index, &number) && number == 1;
+}
+
+/* Divides the chunk's number out of the item's, then the outer coordinate, if there is one. */
+static Index find_chunk(ColumnsBuilder *b, NestNode ***end, Index item, Index place, Index *outer) {
+    static const char *const parts[] = {"strip", "tile"};
+    Nest *nest = b->nest;
+    const char *const names[] = {b->tile.outers ? nest->symbols[b->tile.outers->name].name : "",
+                                 "chunk"};
+    Index chunk = make_number(nest, 0);
+    const Index panel = make_let_divided(nest, end, parts, item, b->groups, &b->part);
+    b->begin = b->panel = make_less(nest, place, b->part);
+    b->end = make_add(nest, b->panel, b->groups);
+    if (b->tile.outers)
+        *outer = make_let_divided(nest, end, names, panel, b->chunks, &chunk);
+    else if (!is_one(b->chunks))
+        chunk = panel;
+    return chunk;
+}
+
+/* The same where the chunks of a tile follow each other. */
+static Index find_chunk_of_tile(ColumnsBuilder *b, NestNode ***end, Index item, Index *outer) {
+    static const char *const parts[] = {"tile", "strip"};
+    Nest *nest = b->nest;
+    const char *const names[] = {b->tile.outers ? nest->symbols[b->tile.outers->name].name : "",
+                                 "of_outer"};
+    const Index all = make_times(nest, b->groups, b->chunks);
+    Index chunk, own = item;
+    if (b->tile.outers) *outer = make_let_divided(nest, end, names, item, all, &own);
+    b->part = make_let_divided(nest, end, parts, own, b->chunks, &chunk);
+    b->begin = make_add(nest, make_less(nest, item, own), chunk);
+    b->panel = make_add(nest, make_less(nest, item, own), make_times(nest, b->groups, chunk));
+    b->end = make_add(nest, make_less(nest, make_add(nest, b->begin, all), b->chunks),
+                      make_number(nest, 1));
+    return chunk;
+}
+
 /* One item of a tensor, or of all, at a place among all. */
 static NestNode *one_item(ColumnsBuilder *b, Index item, Index place) {
-    static const char *const parts[] = {"strip", "tile"};
     ColumnTile *tile = &b->tile;
     Nest *nest = b->nest;
     NestNode *body = NULL, **inside = &body;
-    const char *const names[] = {b->tile.outers ? nest->symbols[b->tile.outers->name].name : "",
-                                 "chunk"};
-    Index chunk, outer = make_number(b->nest, 0), part;
-    const Index panel = make_let_divided(b->nest, &inside, parts, item, b->groups, &part);
-    b->part = part;
-    b->panel = make_less(b->nest, place, part);
+    const bool by_tiles = nest->lanes == 1 && !b->slot && !is_one(b->chunks);
+    Index outer = make_number(b->nest, 0);
+    const Index chunk = by_tiles ? find_chunk_of_tile(b, &inside, item, &outer)
+                                 : find_chunk(b, &inside, item, place, &outer);
+    const Index part = b->part;
     if (b->tile.outers) {
-        outer = make_let_divided(b->nest, &inside, names, panel, b->chunks, &chunk);
         nest_replace(nest, b->tile.before, b->tile.outers->name, outer);
         nest_replace(nest, tile->columns->body, b->tile.outers->name, outer);
         nest_replace(nest, tile->ahead, b->tile.outers->name, outer);
         nest_replace(nest, tile->row_nodes, b->tile.outers->name, outer);
         nest_replace(nest, tile->column_nodes, b->tile.outers->name, outer);
-    } else {
-        int64_t one;
-        chunk = index_is_number(b->chunks, &one) && one == 1 ? make_number(b->nest, 0) : panel;
     }
     make_append(&inside, b->tile.before);
     tile->first_column = index_scale(b->arena, chunk, tile->chunk);
