@@ -461,7 +461,8 @@ static uint32_t shared_phase(const Planner *p, ValueId v, uint32_t before) {
         bool alone = phase->shape == SHAPE_MAP && phase->store_count &&
                      (phase->outer | phase->inner) == axes;
         for (size_t s = 0; s < phase->store_count; s++)
-            alone &= phase->stores[s].array >= p->function->parameter_count;
+            alone &= phase->stores[s].kind == STORE_VALUE &&
+                     phase->stores[s].array >= p->function->parameter_count;
         if (alone) return i;
     }
     return before;
