@@ -288,15 +288,14 @@ static bool try_many(Search *s, double times) {
     return false;
 }
 
-/* Keeps the trial if it is better than the best that is tried beside it, or the first that is
- * better than the best plan so far. */
-static void offer(Search *s, Trial *best, Trial *trial) {
-    if (best->plan)
-        choose(s, best, trial, is_better(trial, best, 0));
-    else if (is_better(trial, &s->best, temporary_bytes))
-        *best = *trial;
-    else
+/* Keeps the trial, if it will do, when it is better than the best of those tried beside it. */
+static void offer(Search *s, Trial *best, Trial *trial, bool will_do) {
+    if (!will_do)
         give_up(s, trial);
+    else if (best->plan)
+        choose(s, best, trial, is_better(trial, best, 0));
+    else
+        *best = *trial;
 }
 
 static bool adopt(Search *s, Trial *best) {
@@ -319,7 +318,7 @@ static bool try_temporaries(Search *s) {
         Trial trial = begin(s);
         trial.choices.materialised_[candidates[i].v] = true;
         build(s, &trial);
-        offer(s, &best, &trial);
+        offer(s, &best, &trial, is_better(&trial, &s->best, temporary_bytes));
     }
     return adopt(s, &best);
 }
@@ -359,9 +358,18 @@ static bool drop_unread(Search *s) {
 
 /* ---- what does not vary along an axis ---- */
 
-/* Loop-invariant code motion into a pass of its own: what takes more operations for each element
- * than memory leaves time for is computed once for all places along an axis. */
-static bool try_invariants(Search *s) {
+/* Whether a plan takes no more passes than the best and no more bytes, by less than an array of
+ * values of fewer axes. */
+static bool is_as_good(const Search *s, const Trial *trial) {
+    return trial->plan && trial->cost.phases <= s->best.cost.phases &&
+           trial->cost.moved <= s->best.cost.moved + 1.0 / 1024;
+}
+
+/* Loop-invariant code motion: what takes more operations for each element than memory leaves time
+ * for is computed once for all places along an axis, in a pass of its own. `at_hand`: what takes
+ * fewer operations where an earlier phase has what it is made of, as the root of a sum down
+ * columns, is computed there. */
+static bool try_invariants(Search *s, bool at_hand) {
     const Plan *plan = s->best.plan;
     double *costs = arena_alloc(s->best.arena, s->f->value_count * sizeof *costs);
     Trial best = {.plan = NULL};
@@ -371,15 +379,17 @@ static bool try_invariants(Search *s) {
             Trial trial = begin(s);
             if (planner_keep_invariants(plan, p, rest & -rest, costs, trial.choices.materialised_))
                 build(s, &trial);
-            offer(s, &best, &trial);
+            const bool fewer = trial.cost.operations < s->best.cost.operations;
+            const bool will_do = at_hand ? is_as_good(s, &trial) && fewer
+                                         : is_better(&trial, &s->best, temporary_bytes);
+            offer(s, &best, &trial, will_do);
         }
     return adopt(s, &best);
 }
 
 /* What phases down columns compute for a row as a whole, and lanes with a column each would for
  * every column: the phases that have reduced the rows store such values in the place of what they
- * are made of, where that takes no more passes and no more bytes, by less than an array of such
- * values. */
+ * are made of. */
 static bool try_row_values(Search *s) {
     const Plan *plan = s->best.plan;
     double *costs = arena_alloc(s->best.arena, s->f->value_count * sizeof *costs);
@@ -389,8 +399,7 @@ static bool try_row_values(Search *s) {
         if (p->shape == SHAPE_COLUMNS && p->reduction_count)
             any |= planner_keep_invariants(plan, p, p->outer, costs, trial.choices.materialised_);
     if (any) build(s, &trial);
-    any = any && trial.plan && trial.cost.phases <= s->best.cost.phases &&
-          trial.cost.moved <= s->best.cost.moved + 1.0 / 1024;
+    any = any && is_as_good(s, &trial);
     choose(s, &s->best, &trial, any);
     return any;
 }
@@ -494,11 +503,12 @@ static Search search(const Function *function, bool wholes_first) {
     while (better && !s.stopped) {
         better = try_stored(&s);
         better |= try_delays(&s);
-        better |= try_invariants(&s);
+        better |= try_invariants(&s, false);
         better |= try_temporaries(&s);
         better |= try_without(&s);
     }
     if (!s.stopped) try_row_values(&s);
+    while (!s.stopped && try_invariants(&s, true)) continue;
     while (drop_unread(&s)) continue;
     return s;
 }
