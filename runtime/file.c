@@ -83,12 +83,17 @@ static bool has_extension(const char *name, const char *extension) {
 static const char *why_not(const char *path) {
     static const char record[] = "a TFRecord; write what tf.data.TFRecordDataset gives with "
                                  "numpy.save, as numpy.save(\"x.npy\", numpy.stack(list(...)))";
+    static const char packed[] = "packed; unpack it: a data set reads the .npy files in a .tar";
     static const struct {
         const char *extension, *why;
     } kinds[] = {
         {".tfrecord", record},
         {".tfrecords", record},
-        {".tar.gz", "packed; gunzip it: a data set reads the .npy files in a .tar"},
+        {".tar.gz", packed},
+        {".tgz", packed},
+        {".tar.bz2", packed},
+        {".tar.xz", packed},
+        {".tar.zst", packed},
         {".npz", "packed; unzip it: it holds .npy files"},
         {".tar", "for ls_dataset_create, which reads the .npy files in it"},
         {".jsonl", "for ls_dataset_create, which reads its tokens"},

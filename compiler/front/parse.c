@@ -562,7 +562,10 @@ static void fn_item(Parser *p, Item *item) {
         item->is_block = true;
         body(p, item);
     } else if (!p->panic) {
-        parser_expect(p, TOKEN_ASSIGN, "`= expression` or a block");
+        const TokenKind found = p->tokens.list[p->at].kind;
+        if (!parser_expect(p, TOKEN_ASSIGN, "`= expression` or a block") &&
+            (found == TOKEN_COLON || found == TOKEN_MINUS))
+            diagnose_help(p->compiler, "a function has the type of its expression; write none");
         item->value = parse_expression(p);
         end_of_item(p);
     }

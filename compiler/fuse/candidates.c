@@ -2,7 +2,8 @@
  *
  * A value that several phases compute may be stored by the first and read back by the others. About
  * what that saves is known without a plan: the operations of those that compute it again, as bytes,
- * less the bytes of storing it and reading it back. choose.c builds plans with the most promising.
+ * less the bytes of storing it and reading it back. So may one that a phase computes again for each
+ * place along an axis that it does not vary along. choose.c builds plans with the most promising.
  */
 #include "base/base.h"
 #include "target/target.h"
@@ -51,6 +52,30 @@ uint32_t *planner_find_users(const Plan *plan, Arena *arena) {
         }
     }
     return users;
+}
+
+uint32_t *planner_estimate_users(const Planner *p, Arena *arena) {
+    const Function *f = p->function;
+    uint32_t *first = arena_alloc(arena, f->value_count * sizeof *first);
+    uint32_t *last = arena_alloc(arena, f->value_count * sizeof *last);
+    for (ValueId v = 1; v < f->value_count; v++) first[v] = UINT32_MAX;
+    for (size_t s = 0; s < f->store_count; s++) {
+        const ValueId v = f->stores[s].value;
+        first[v] = last[v] = p->depth[v];
+    }
+    for (ValueId v = (ValueId)f->value_count; v-- > 1;) {
+        const Value *value = &f->values[v];
+        const bool materialised = op_info[value->op].flags & (OP_REDUCTION | OP_ARRAY);
+        const uint32_t from = materialised ? p->depth[v] - 1 : first[v],
+                       to = materialised ? from : last[v];
+        for (int i = value->op == OP_GATHER; p->live[v] && i < op_info[value->op].arity; i++) {
+            const ValueId arg = value->arg[i];
+            if (from < first[arg]) first[arg] = from;
+            if (to > last[arg]) last[arg] = to;
+        }
+    }
+    for (ValueId v = 1; v < f->value_count; v++) last[v] = last[v] + 1 - first[v];
+    return last;
 }
 
 double planner_value_bytes(const ValueCosts *s, ValueId v) {
@@ -139,4 +164,27 @@ size_t planner_keep_many(const ValueCosts *s, const Plan *plan, const uint32_t *
         materialised_++;
     }
     return materialised_;
+}
+
+bool planner_keep_invariants(const Plan *plan, const Phase *phase, AxisSet along, double *costs,
+                             bool *chosen) {
+    enum { WORK_MIN = 8 };
+    const Function *f = plan->function;
+    bool any = false;
+    for (size_t n = 0; n < phase->value_count; n++) {
+        const ValueId v = phase->values[n];
+        const AxisSet axes = f->values[v].axes;
+        ValueId operands[3];
+        const size_t count = plan_operands(plan, phase, v, operands);
+        const bool invariant = axes && !(axes & along);
+        costs[v] = plan_is_read(plan, phase, v) ? 0 : op_info[f->values[v].op].work;
+        for (size_t i = 0; i < count; i++) {
+            const ValueId o = operands[i];
+            if (invariant) costs[v] += costs[o];
+            const bool ends = f->values[o].axes && !(f->values[o].axes & along) && !invariant;
+            if (!ends || costs[o] < WORK_MIN || !planner_may_keep(f, o) || chosen[o]) continue;
+            any = chosen[o] = true;
+        }
+    }
+    return any;
 }

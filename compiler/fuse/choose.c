@@ -288,6 +288,21 @@ static bool try_many(Search *s, double times) {
     return false;
 }
 
+/* Keeps the trial, if it will do, when it is better than the best of those tried beside it. */
+static void offer(Search *s, Trial *best, Trial *trial, bool will_do) {
+    if (!will_do)
+        give_up(s, trial);
+    else if (best->plan)
+        choose(s, best, trial, is_better(trial, best, 0));
+    else
+        *best = *trial;
+}
+
+static bool adopt(Search *s, Trial *best) {
+    if (best->plan) choose(s, &s->best, best, true);
+    return best->plan;
+}
+
 /* Of such values, the one that saves most in a temporary. */
 static bool try_temporaries(Search *s) {
     size_t count;
@@ -303,15 +318,9 @@ static bool try_temporaries(Search *s) {
         Trial trial = begin(s);
         trial.choices.materialised_[candidates[i].v] = true;
         build(s, &trial);
-        if (best.plan)
-            choose(s, &best, &trial, is_better(&trial, &best, 0));
-        else if (is_better(&trial, &s->best, temporary_bytes))
-            best = trial;
-        else
-            give_up(s, &trial);
+        offer(s, &best, &trial, is_better(&trial, &s->best, temporary_bytes));
     }
-    if (best.plan) choose(s, &s->best, &best, true);
-    return best.plan;
+    return adopt(s, &best);
 }
 
 /* What others have made useless. */
@@ -347,34 +356,40 @@ static bool drop_unread(Search *s) {
     return any;
 }
 
-/* ---- what rows have of their own ---- */
+/* ---- what does not vary along an axis ---- */
 
-/* Adds to the trial what a phase down columns computes for a row as a whole, in `work` operations
- * or more: for each column that is done again where lanes have a column each. Whether any was. */
-static bool keep_row_values(const Plan *plan, const Phase *phase, double *costs, bool *chosen) {
-    enum { WORK_MIN = 8 };
-    const Function *f = plan->function;
-    bool any = false;
-    for (size_t n = 0; n < phase->value_count; n++) {
-        const ValueId v = phase->values[n];
-        const AxisSet axes = f->values[v].axes;
-        ValueId operands[3];
-        const size_t count = plan_operands(plan, phase, v, operands);
-        const bool of_row = axes && !(axes & phase->outer);
-        costs[v] = plan_is_read(plan, phase, v) ? 0 : op_info[f->values[v].op].work;
-        for (size_t i = 0; i < count; i++) {
-            const ValueId o = operands[i];
-            if (of_row) costs[v] += costs[o];
-            const bool ends = f->values[o].axes && !(f->values[o].axes & phase->outer) && !of_row;
-            if (!ends || costs[o] < WORK_MIN || !planner_may_keep(f, o) || chosen[o]) continue;
-            any = chosen[o] = true;
-        }
-    }
-    return any;
+/* Whether a plan takes no more passes than the best and no more bytes, by less than an array of
+ * values of fewer axes. */
+static bool is_as_good(const Search *s, const Trial *trial) {
+    return trial->plan && trial->cost.phases <= s->best.cost.phases &&
+           trial->cost.moved <= s->best.cost.moved + 1.0 / 1024;
 }
 
-/* The phases that have reduced the rows store such values in the place of what they are made of,
- * where that takes no more passes and no more bytes, by less than an array of such values. */
+/* Loop-invariant code motion: what takes more operations for each element than memory leaves time
+ * for is computed once for all places along an axis, in a pass of its own. `at_hand`: what takes
+ * fewer operations where an earlier phase has what it is made of, as the root of a sum down
+ * columns, is computed there. */
+static bool try_invariants(Search *s, bool at_hand) {
+    const Plan *plan = s->best.plan;
+    double *costs = arena_alloc(s->best.arena, s->f->value_count * sizeof *costs);
+    Trial best = {.plan = NULL};
+    for (const Phase *p = plan->phases; p < plan->phases + plan->phase_count; p++)
+        for (AxisSet rest = p->shape == SHAPE_COLUMNS ? 0 : p->outer | p->inner;
+             rest && !s->stopped; rest &= rest - 1) {
+            Trial trial = begin(s);
+            if (planner_keep_invariants(plan, p, rest & -rest, costs, trial.choices.materialised_))
+                build(s, &trial);
+            const bool fewer = trial.cost.operations < s->best.cost.operations;
+            const bool will_do = at_hand ? is_as_good(s, &trial) && fewer
+                                         : is_better(&trial, &s->best, temporary_bytes);
+            offer(s, &best, &trial, will_do);
+        }
+    return adopt(s, &best);
+}
+
+/* What phases down columns compute for a row as a whole, and lanes with a column each would for
+ * every column: the phases that have reduced the rows store such values in the place of what they
+ * are made of. */
 static bool try_row_values(Search *s) {
     const Plan *plan = s->best.plan;
     double *costs = arena_alloc(s->best.arena, s->f->value_count * sizeof *costs);
@@ -382,42 +397,14 @@ static bool try_row_values(Search *s) {
     bool any = false;
     for (const Phase *p = plan->phases; p < plan->phases + plan->phase_count; p++)
         if (p->shape == SHAPE_COLUMNS && p->reduction_count)
-            any |= keep_row_values(plan, p, costs, trial.choices.materialised_);
+            any |= planner_keep_invariants(plan, p, p->outer, costs, trial.choices.materialised_);
     if (any) build(s, &trial);
-    any = any && trial.plan && trial.cost.phases <= s->best.cost.phases &&
-          trial.cost.moved <= s->best.cost.moved + 1.0 / 1024;
+    any = any && is_as_good(s, &trial);
     choose(s, &s->best, &trial, any);
     return any;
 }
 
 /* ---- the first plan ---- */
-
-/* By value: in about how many phases it is computed where nothing is materialised by choice. Those
- * have a depth each, and it is taken to be needed by all from the first to the last that need it.
- */
-static uint32_t *estimate_users(const Planner *p, Arena *arena) {
-    const Function *f = p->function;
-    uint32_t *first = arena_alloc(arena, f->value_count * sizeof *first);
-    uint32_t *last = arena_alloc(arena, f->value_count * sizeof *last);
-    for (ValueId v = 1; v < f->value_count; v++) first[v] = UINT32_MAX;
-    for (size_t s = 0; s < f->store_count; s++) {
-        const ValueId v = f->stores[s].value;
-        first[v] = last[v] = p->depth[v];
-    }
-    for (ValueId v = (ValueId)f->value_count; v-- > 1;) {
-        const Value *value = &f->values[v];
-        const bool materialised = op_info[value->op].flags & (OP_REDUCTION | OP_ARRAY);
-        const uint32_t from = materialised ? p->depth[v] - 1 : first[v],
-                       to = materialised ? from : last[v];
-        for (int i = value->op == OP_GATHER; p->live[v] && i < op_info[value->op].arity; i++) {
-            const ValueId arg = value->arg[i];
-            if (from < first[arg]) first[arg] = from;
-            if (to > last[arg]) last[arg] = to;
-        }
-    }
-    for (ValueId v = 1; v < f->value_count; v++) last[v] = last[v] + 1 - first[v];
-    return last;
-}
 
 /* What an estimate alone says: of values that are worth it, the more distant ones the more there
  * are. False: they are too many. */
@@ -426,7 +413,7 @@ static bool keep_estimated(const Search *s, Trial *trial) {
     for (ValueId v = 1; v < s->f->value_count; v++)
         if (p->live[v] && op_info[s->f->values[v].op].flags & (OP_REDUCTION | OP_ARRAY))
             p->plan->defined_in[v] = p->plan->array_of[v] = v;
-    const uint32_t *users = estimate_users(p, trial->arena);
+    const uint32_t *users = planner_estimate_users(p, trial->arena);
     bool *materialised_ = trial->choices.materialised_;
     size_t max = 0;
     for (ValueId v = 1; v < s->f->value_count; v++)
@@ -491,6 +478,18 @@ static void find_unit(Search *s, const Plan *plan) {
     }
 }
 
+/* Whether any choice may change the plan: not where all is one pass, without reductions and without
+ * a value of fewer axes, which each element of the others would compute again. */
+static bool is_worth_search(const Plan *plan) {
+    const Phase *first = &plan->phases[0];
+    bool any = plan->phase_count > 1 || first->reduction_count;
+    for (size_t n = 0; n < first->value_count && !any; n++) {
+        const AxisSet axes = plan->function->values[first->values[n]].axes;
+        any = axes && axes != (first->outer | first->inner);
+    }
+    return any;
+}
+
 /* The best plan of the function as it is written, with this order of reductions. */
 static Search search(const Function *function, bool wholes_first) {
     Search s = open_search(function);
@@ -499,16 +498,17 @@ static Search search(const Function *function, bool wholes_first) {
     find_largest(&s, s.best.plan);
     find_unit(&s, s.best.plan);
     s.best.cost = cost_of(&s, s.best.plan);
-    const Phase *first = &s.best.plan->phases[0];
-    bool better = s.best.plan->phase_count > 1 || first->reduction_count;
+    bool better = is_worth_search(s.best.plan);
     for (double times = 1; better && times <= 16; times *= 4) try_many(&s, times);
     while (better && !s.stopped) {
         better = try_stored(&s);
         better |= try_delays(&s);
+        better |= try_invariants(&s, false);
         better |= try_temporaries(&s);
         better |= try_without(&s);
     }
     if (!s.stopped) try_row_values(&s);
+    while (!s.stopped && try_invariants(&s, true)) continue;
     while (drop_unread(&s)) continue;
     return s;
 }

@@ -453,6 +453,10 @@ Reads *planner_find_reads(const ValueCosts *costs, const Plan *plan, Arena *aren
 /* By value: how many phases compute it. A phase that does so for each element of a larger space
  * counts twice. */
 uint32_t *planner_find_users(const Plan *plan, Arena *arena);
+/* By value: in about how many phases it is computed where nothing is materialised by choice. Those
+ * have a depth each, and it is taken to be needed by all from the first to the last that need it.
+ */
+uint32_t *planner_estimate_users(const Planner *p, Arena *arena);
 bool planner_is_candidate(const ValueCosts *costs, const Reads *below, ValueId v);
 Candidate *planner_find_candidates(const ValueCosts *costs, const Plan *plan, const uint32_t *users,
                                    Arena *arena, size_t *count);
@@ -462,6 +466,11 @@ int planner_by_saved(const void *a, const void *b);             /* of Candidates
  * gives how many. */
 size_t planner_keep_many(const ValueCosts *costs, const Plan *plan, const uint32_t *users,
                          Arena *arena, double times, bool *chosen);
+/* Chooses what the phase computes again for each place along these axes although it does not vary
+ * there, in 8 operations or more: the largest such expressions, of rank 1 at least. `costs` is
+ * scratch of a number for each value. Whether there were any. */
+bool planner_keep_invariants(const Plan *plan, const Phase *phase, AxisSet along, double *costs,
+                             bool *chosen);
 
 /* needed.c */
 Worklist *worklist_open(const Function *f, Arena *arena);

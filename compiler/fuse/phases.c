@@ -452,6 +452,22 @@ static uint32_t keeping_phase(Planner *p, ValueId v) {
     return UINT32_MAX;
 }
 
+/* The first phase of temporaries alone, ahead of `before`, that goes over the value's elements and
+ * can compute it: what values of one phase are made of is computed once for all of them. */
+static uint32_t shared_phase(const Planner *p, ValueId v, uint32_t before) {
+    const AxisSet axes = p->function->values[v].axes;
+    for (uint32_t i = p->ready[v]; i < before; i++) {
+        const Phase *phase = &p->plan->phases[i];
+        bool alone = phase->shape == SHAPE_MAP && phase->store_count &&
+                     (phase->outer | phase->inner) == axes;
+        for (size_t s = 0; s < phase->store_count; s++)
+            alone &= phase->stores[s].kind == STORE_VALUE &&
+                     phase->stores[s].array >= p->function->parameter_count;
+        if (alone) return i;
+    }
+    return before;
+}
+
 /* What no parameter holds goes into a temporary. What a phase needs is found when it is looked at:
  * values that are materialised already are not computed any more. */
 static void keep_others(Planner *p) {
@@ -464,7 +480,9 @@ static void keep_others(Planner *p) {
             for (defined_in = 0; defined_in < p->plan->phase_count && !needs(p, defined_in, v);)
                 defined_in++;
             if (defined_in == p->plan->phase_count || p->ready[v] > defined_in) continue;
-            insert_phase(p, v, defined_in);
+            const uint32_t shared = shared_phase(p, v, defined_in);
+            if (shared == defined_in) insert_phase(p, v, defined_in);
+            defined_in = shared;
         }
         const Level level = planner_store_level(p, v, f->values[v].axes, defined_in);
         const uint32_t array = planner_add_temporary(p, v);

@@ -161,6 +161,7 @@ static void list_arrays(Report *r, const KernelReport *kernel, bool writes, bool
         put_array(r, a, json);
         separator = ", ";
     }
+    if (!*separator && !json) text_puts(&r->out, "nothing");
 }
 
 /* The code that inspect will request, for all targets at once. */

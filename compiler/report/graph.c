@@ -112,12 +112,13 @@ static Range line_of(const Report *r, Range range) {
     return range;
 }
 
-/* The array of a materialised value: "sum_40". */
+/* The array of a materialised value, or its name or number: "sum_40". */
 static const char *materialised_name(const Report *r, ValueId v) {
     const uint32_t array = r->plan->array_of[v];
     if (array) return r->plan->arrays[array - 1].name;
     const Value *value = &r->plan->function->values[v];
-    return value->name ? value->name : plan_reduction(value);
+    if (value->name) return value->name;
+    return arena_numbered(&r->c->compiler.arena, plan_reduction(value), v);
 }
 
 static void put_made(Report *r, Lines *lines, ValueId v) {
@@ -163,8 +164,11 @@ static bool is_shown(const Kernel *kernel, const Phase *phase, const PhaseStore 
 /* Whether what a phase makes for later ones is named where its reductions and scans are. */
 static bool is_named(const Report *r, const Phase *phase, const PhaseStore *store) {
     const bool temporary = r->plan->arrays[store->array].parameter == UINT32_MAX;
-    return temporary && store->kind == STORE_VALUE &&
-           phase->reduction_count + phase->scan_count > 0;
+    bool named = false;
+    for (size_t i = 0; i < phase->reduction_count; i++)
+        named |= phase->reductions[i] == store->value;
+    for (size_t i = 0; i < phase->scan_count; i++) named |= phase->scans[i] == store->value;
+    return temporary && store->kind == STORE_VALUE && named;
 }
 
 /* A phase stands in the kernel that runs it; in one that finishes its columns what becomes of the

@@ -15,9 +15,10 @@ void rtc_count_access(RtcKernelStats *stats, int bytes) {
     if (bytes > stats->widest_access) stats->widest_access = bytes;
 }
 
-/* Registers that are spilled cost an instruction each time one is stored or loaded, which the first
- * cache takes; fewer threads, the loads in flight of those that are gone. Texts of a kernel of
- * which the sizes take one count alike on both sides. */
+/* Whether a kernel had better be compiled for half the warps, with twice the registers. A spilled
+ * register costs an instruction for each store and load of it, which the first cache serves; fewer
+ * warps cost the loads that the others would have had in flight. Both texts of a kernel for whole
+ * and for cut tiles count, although a size takes one of them. */
 bool rtc_spills(const RtcKernelStats *stats) {
     enum { SHARE = 16 };
     return stats->local_accesses * SHARE > stats->instructions;

@@ -175,7 +175,7 @@ static void archives(void **state) {
     expect_refused("sum.tar/c/?.npy", "sum.tar", "header at byte 0");
     expect_refused("empty.tar", "empty.tar: truncated", "");
     expect_refused("absent.tar", "cannot open", "absent.tar");
-    expect_refused("x.tar.gz", "gunzip it", "");
+    expect_refused("x.tar.gz", "unpack it", "");
     run("mkdir -p d.tar && cp c/a.npy d.tar"); /* a folder is no archive */
     expect_numbers("d.tar/a.npy", 1, 2, 0);
 }
@@ -193,7 +193,10 @@ static void kinds(void **state) {
                 {"x.npz/y.bin", "of no kind that is read"},
                 {"train.targets.tar.1", "for ls_dataset_create, which reads the .npy files"},
                 {"x.tar-1", "for ls_dataset_create, which reads the .npy files"},
-                {"x.tar.gz-1", "gunzip it"},
+                {"x.tar.gz-1", "unpack it"},
+                {"x.tar.bz2", "unpack it"},
+                {"x.tar.zst", "unpack it"},
+                {"x.tgz", "unpack it"},
                 {"x.npz.1", "unzip it"},
                 {"x.npz:y", "unzip it"},
                 {"x.jsonl-1", "for ls_dataset_create, which reads its tokens"},
