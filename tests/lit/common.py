@@ -12,6 +12,11 @@ def plain_compiler():
     return f"plain_cc {os.environ.get('LOCKSTEP_CC') or (found or ['cc'])[0]}"
 
 
+def simt_cache(build):
+    """Where the emulated devices keep what they compiled, for tests that are several processes: SIMT_CACHE."""
+    return os.path.join(build, "tests", "simt_cache")
+
+
 def test_environment(build):
     """A private kernel cache, plain text, nothing of the user's own settings."""
     environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}

@@ -61,12 +61,12 @@ class Texts(lit.formats.ShTest):
 class Programs(lit.formats.TestFormat):
     """Each executable in `folders` is a test. A program in `listed` names its tests, one a line, when
     called with --list, and runs one of them with --only NAME and the words that `listed` has for it.
-    The programs of a folder in `plain` have the C compiler that it names.
+    The programs of a folder in `environments` have its variables too.
     Exit status 77 means skipped."""
 
-    def __init__(self, root, source, folders, plain, helpers, listed):
+    def __init__(self, root, source, folders, environments, helpers, listed):
         self.root, self.source = root, source
-        self.folders, self.plain, self.helpers, self.listed = folders, plain, helpers, listed
+        self.folders, self.environments, self.helpers, self.listed = folders, environments, helpers, listed
 
     def getTestsInDirectory(self, suite, path_in_suite, lit_config, local_config):
         if path_in_suite:
@@ -101,9 +101,7 @@ class Programs(lit.formats.TestFormat):
         return test
 
     def execute(self, test, lit_config):
-        environment = dict(test.config.environment)
-        if test.path_in_suite[0] in self.plain:
-            environment["LOCKSTEP_CC"] = self.plain[test.path_in_suite[0]]
+        environment = dict(test.config.environment, **self.environments.get(test.path_in_suite[0], {}))
         out, err, status, late = run_limited(test.command, self.source, environment, subprocess.STDOUT)
         report = f"$ {' '.join(test.command)}\n{out}{err}exit status {status}\n"
         if late:

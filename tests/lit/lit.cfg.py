@@ -21,13 +21,14 @@ config.test_exec_root = os.path.join(config.lockstep_build, "tests", "lit")
 
 sys.path.insert(0, config.test_source_root)
 import lit
-from common import plain_compiler, test_environment
+from common import plain_compiler, simt_cache, test_environment
 from formats import Texts, escaped
 
 config.test_format = Texts(True)
 
 config.environment.clear()
 config.environment.update(test_environment(config.lockstep_build))
+config.environment["SIMT_CACHE"] = simt_cache(config.lockstep_build)
 
 
 def llvm_tool(name):
