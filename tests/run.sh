@@ -138,7 +138,7 @@ cmake --build build --parallel 2
 
 say "Running the tests (lit)"
 status=0
-rm -f build/tests/results.json
+rm -rf build/tests/results.json build/tests/simt_cache
 python3 "$lit" --workers "$(($(nproc) + 1))" --show-unsupported --verbose --output build/tests/results.json \
     ${1:+--filter "$1"} build/tests/lit build/tests/executables || status=$?
 [ -f build/tests/results.json ] || exit 1 # no test ran; lit said why

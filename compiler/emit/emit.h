@@ -17,6 +17,11 @@
  * with what is wrong with it in *problem. */
 const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name,
                           ls_image_layout last, Text *shared, const char **problem);
+/* The same image for contiguous arrays without texts, up to the first variant that suits the user:
+ * the variants behind it are left out. */
+typedef bool EmitSuits(const void *user, const ls_image_variant *variant);
+const ls_image *emit_tables(const Plan *plan, const Target *target, const char *target_name,
+                            EmitSuits *suits, const void *user, const char **problem);
 /* The text of variant `variant` of that image for axes of known lengths (by axis; 0: as the
  * arguments say), which are constants of it; all else is as in the variant. */
 const char *emit_known(const Plan *plan, const Target *target, uint32_t variant,
@@ -104,9 +109,13 @@ typedef struct Emitter {
     const char *label;  /* the prefix of names at file scope: names_label */
     const char *prefix; /* the prefix of the phases' names: none, or the label where several texts
                            share a file */
-    const char *arguments;    /* the argument structure's name */
-    const char **size_name;   /* by axis */
-    const int64_t *known;     /* by axis: its length, 0 where the arguments give it; or NULL */
+    const char *arguments;  /* the argument structure's name */
+    const char **size_name; /* by axis */
+    const int64_t *known;   /* by axis: its length, 0 where the arguments give it; or NULL */
+    uint32_t known_variant; /* with `known`: the only variant whose text is wanted */
+    EmitSuits *suits;       /* emit_tables; or NULL */
+    const void *suits_user;
+    bool found;               /* the last variant that is wanted; those behind it are left out */
     const char **field_name;  /* by array: in the argument structure */
     const char **stride_name; /* by array and axis: by array and axis: its stride in the argument
                                  structure, where the layout has strides */

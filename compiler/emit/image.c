@@ -399,15 +399,28 @@ static const char *panels_text(const Emitter *e) {
     return few ? "row panels of few rows" : "row panels";
 }
 
+/* Whether the variant of that number gets its text. */
+static bool wants_text(const Emitter *e, size_t number) {
+    return !e->suits && (!e->known || number == e->known_variant);
+}
+
+/* Whether it is the last of those that are wanted. Where one of the others may have too many
+ * arguments, all are looked at: then there is no image. */
+static bool is_last(const Emitter *e, const ls_image_variant *variant, size_t number) {
+    if (!e->suits) return e->known && number == e->known_variant;
+    return emit_words_bound(e->plan) <= LS_ARGUMENTS_MAX && e->suits(e->suits_user, variant);
+}
+
 bool emit_variant(Emitter *e, const ls_image_variant *first, ls_image_variant *variant,
                   ls_image_layout layout, Grouping grouping, const RowClass *rows,
                   const char **problem) {
     const bool all = grouping.kernels[0].kind == KERNEL_ALL, waits = emit_waits(e, all);
     const Plan *const plan = e->plan;
-    const size_t phase_count = plan->phase_count;
+    const size_t phase_count = plan->phase_count, number = (size_t)(variant - first);
     const char *step = names_label(e->arena, e->f->name);
-    const PlainNest *const *nests = emit_row_nests(e, &grouping, rows);
     *variant = (ls_image_variant){.name = NULL};
+    if (e->found) return true;
+    const PlainNest *const *nests = emit_row_nests(e, &grouping, rows);
     if (!nests) return true;
     e->plan = plan_worker_scratch(plan, e->target, &grouping);
     e->kinds = arena_alloc(e->arena, OP_COUNT * sizeof *e->kinds);
@@ -498,7 +511,7 @@ bool emit_variant(Emitter *e, const ls_image_variant *first, ls_image_variant *v
         .kernel_count = (uint32_t)grouping.count,
         .kernels = table,
         .traffic = traffic,
-        .source = module_text(e, phases.data, kernels.data, how),
+        .source = wants_text(e, number) ? module_text(e, phases.data, kernels.data, how) : "",
         .iterates = e->iterates ? e->f->iteration->loop_count : 0,
         .strips = emit_strip_row(e),
         .row_axes = row_axes(e),
@@ -507,6 +520,7 @@ bool emit_variant(Emitter *e, const ls_image_variant *first, ls_image_variant *v
     add_conditions(e, variant, &grouping, made, rows, nests);
     *problem = words_problem(e);
     e->plan = plan;
+    e->found = is_last(e, variant, number);
     return !*problem;
 }
 
@@ -579,18 +593,32 @@ static Emitter open_emitter(const Plan *plan, const Target *target, Text *shared
                      .shared = shared};
 }
 
-const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name,
-                          ls_image_layout last, Text *shared, const char **problem) {
+static const ls_image *emit_image(Emitter *e, const char *target_name, ls_image_layout last,
+                                  const char **problem) {
+    const Plan *plan = e->plan;
     const Function *f = plan->function;
-    Emitter e = open_emitter(plan, target, shared);
     ls_image *image = emit_head(f, target_name);
     ls_image_parameter *parameters = (ls_image_parameter *)(uintptr_t)image->parameters;
     for (uint32_t i = 0; i < f->parameter_count; i++)
         parameters[i].optional = plan_is_optional(plan, i);
-    image->variants = emit_variants(&e, last, &image->variant_count, problem);
+    image->variants = emit_variants(e, last, &image->variant_count, problem);
     if (!image->variants) return NULL;
     image->draws = draws_numbers(f);
     return image;
+}
+
+const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name,
+                          ls_image_layout last, Text *shared, const char **problem) {
+    Emitter e = open_emitter(plan, target, shared);
+    return emit_image(&e, target_name, last, problem);
+}
+
+const ls_image *emit_tables(const Plan *plan, const Target *target, const char *target_name,
+                            EmitSuits *suits, const void *user, const char **problem) {
+    Emitter e = open_emitter(plan, target, NULL);
+    e.suits = suits;
+    e.suits_user = user;
+    return emit_image(&e, target_name, LS_LAYOUT_DENSE, problem);
 }
 
 const char *emit_known(const Plan *plan, const Target *target, uint32_t variant,
@@ -599,6 +627,7 @@ const char *emit_known(const Plan *plan, const Target *target, uint32_t variant,
     const char *problem;
     uint32_t count;
     e.known = lengths;
+    e.known_variant = variant;
     const ls_image_variant *variants = emit_variants(&e, LS_LAYOUT_STRIDED, &count, &problem);
     if (!variants || variant >= count)
         bug(plan->function->compiler, "step %s has no variant %u for known lengths",

@@ -27,7 +27,7 @@ static bool add_lanes(Emitter *e, ls_image_variant *variants, uint32_t *count,
     e->lanes = true;
     const bool good = emit_variant(e, variants, &variants[*count], layout, grouping, NULL, problem);
     e->lanes = false;
-    *count += good;
+    *count += good && variants[*count].name;
     return good;
 }
 

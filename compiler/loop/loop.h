@@ -378,7 +378,13 @@ typedef struct Tree {
 
 typedef struct Points {
     size_t count;
-    uint64_t **values; /* by symbol: what it is at each point; of an ALLOC or TREE the instance */
+    /* By symbol: what it is at each point; of an ALLOC or TREE the instance. What has a value
+     * outside gets it here when it is first asked for. */
+    uint64_t **values;
+    const struct Points *outside; /* NULL: these are the outermost */
+    const size_t *origin; /* by point: which of those outside it is made of; NULL: that of its
+                             number */
+    Arena *arena;
     int32_t *warp, *lane; /* NULL: outside of such loops */
     bool split;           /* not all threads are here */
 } Points;

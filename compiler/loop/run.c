@@ -38,17 +38,15 @@ const char *run_name(const Run *run, SymbolId symbol) {
 
 /* ---- points ---- */
 
-static Points points_like(Run *run, Arena *arena, const Points *from, size_t count) {
-    Points points = {.count = count, .split = from->split};
-    points.values = arena_alloc(arena, run->nest->symbol_count * sizeof *points.values);
-    return points;
-}
-
-static uint64_t *copy_values(Arena *arena, const uint64_t *from, const size_t *origin,
-                             size_t count) {
-    uint64_t *values = arena_alloc(arena, (count + 1) * sizeof *values);
-    for (size_t i = 0; i < count; i++) values[i] = from[origin[i]];
-    return values;
+/* What the symbol is at each of the points, or NULL. */
+static uint64_t *values_of(const Points *points, SymbolId symbol) {
+    if (points->values[symbol] || !points->outside) return points->values[symbol];
+    uint64_t *from = values_of(points->outside, symbol), *values = from;
+    if (from && points->origin) {
+        values = arena_alloc(points->arena, (points->count + 1) * sizeof *values);
+        for (size_t i = 0; i < points->count; i++) values[i] = from[points->origin[i]];
+    }
+    return points->values[symbol] = values;
 }
 
 static int32_t *copy_numbers(Arena *arena, const int32_t *from, const size_t *origin,
@@ -58,14 +56,19 @@ static int32_t *copy_numbers(Arena *arena, const int32_t *from, const size_t *or
     return numbers;
 }
 
-/* Points that are copies of those that `origin` names. */
+/* Points that are copies of those that `origin` names; NULL: of all. */
 static Points copy_points(Run *run, Arena *arena, const Points *from, const size_t *origin,
                           size_t count) {
-    Points points = points_like(run, arena, from, count);
-    for (size_t s = 1; s < run->nest->symbol_count; s++)
-        if (from->values[s]) points.values[s] = copy_values(arena, from->values[s], origin, count);
-    if (from->warp) points.warp = copy_numbers(arena, from->warp, origin, count);
-    if (from->lane) points.lane = copy_numbers(arena, from->lane, origin, count);
+    Points points = {.count = count,
+                     .split = from->split,
+                     .outside = from,
+                     .origin = origin,
+                     .arena = arena,
+                     .warp = from->warp,
+                     .lane = from->lane};
+    points.values = arena_alloc(arena, run->nest->symbol_count * sizeof *points.values);
+    if (origin && from->warp) points.warp = copy_numbers(arena, from->warp, origin, count);
+    if (origin && from->lane) points.lane = copy_numbers(arena, from->lane, origin, count);
     return points;
 }
 
@@ -73,8 +76,9 @@ static Points some_points(Run *run, Arena *arena, const Points *from, const bool
     size_t *origin = arena_alloc(arena, (from->count + 1) * sizeof *origin), count = 0;
     for (size_t i = 0; i < from->count; i++)
         if (mask[i]) origin[count++] = i;
-    Points points = copy_points(run, arena, from, origin, count);
-    points.split |= count < from->count;
+    const bool all = count == from->count;
+    Points points = copy_points(run, arena, from, all ? NULL : origin, count);
+    points.split |= !all;
     return points;
 }
 
@@ -94,9 +98,11 @@ static int32_t warp_of(const Run *run, int32_t thread) {
 /* ---- values and indices ---- */
 
 bool run_symbol(Run *run, const Points *points, size_t point, SymbolId symbol, uint64_t *value) {
-    if (!points->values[symbol])
+    const uint64_t *values = points->values[symbol];
+    if (!values) values = values_of(points, symbol);
+    if (!values)
         return run_stop(run, NULL, "%s is used where it has no value", run_name(run, symbol));
-    *value = points->values[symbol][point];
+    *value = values[point];
     return true;
 }
 
@@ -405,13 +411,8 @@ static bool run_iteration(Run *run, const NestNode *node, const Points *points,
         mask[i] = iteration < extents[i];
         all &= mask[i];
     }
-    Points inside = all ? points_like(run, arena, points, points->count)
+    Points inside = all ? copy_points(run, arena, points, NULL, points->count)
                         : some_points(run, arena, points, mask);
-    if (all) {
-        memcpy(inside.values, points->values, run->nest->symbol_count * sizeof *inside.values);
-        inside.warp = points->warp;
-        inside.lane = points->lane;
-    }
     if (!inside.count) return true;
     uint64_t *values = run_define(run, arena, &inside, node->name);
     for (size_t i = 0; i < inside.count; i++) values[i] = (uint64_t)iteration;

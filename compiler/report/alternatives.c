@@ -34,15 +34,15 @@ static bool goes_at_once(const Report *r, const Plan *plan) {
 }
 
 /* The grouping of the other plan that is used at these sizes. Where that depends on conditions, the
- * plan is emitted, since that makes them. NULL where it cannot be emitted, as with too many
- * arguments. */
+ * tables of its variants are made up to the one that is used. NULL where they cannot be, as with
+ * too many arguments. */
 static const Grouping *grouping_of(const Report *r, const Plan *plan) {
     const char *target = r->image->target, *problem;
     bool together;
     uint32_t grouping;
     if (goes_at_once(r, plan)) return &plan->groupings[0];
     const ls_image *image =
-        emit_step(plan, target_for(target), target, LS_LAYOUT_DENSE, NULL, &problem);
+        emit_tables(plan, target_for(target), target, report_suits, &r->sizes, &problem);
     if (!image) return NULL;
     report_choose(&r->sizes, plan, image, &grouping, &together);
     return &plan->groupings[grouping];

@@ -67,6 +67,11 @@ static bool suits(const PlanSizes *sizes, const ls_image_variant *variant, bool 
     return ls_image_suits(variant, work, plan_sizes_value, &own);
 }
 
+bool report_suits(const void *sizes, const ls_image_variant *variant) {
+    bool together;
+    return suits(sizes, variant, &together);
+}
+
 /* The variant for arrays that are contiguous, on a device that can do all. */
 uint32_t report_choose(const PlanSizes *sizes, const Plan *plan, const ls_image *image,
                        uint32_t *grouping, bool *together) {

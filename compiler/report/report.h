@@ -73,6 +73,8 @@ void report_json_kernels(Report *r, const char *before, const char *more);
  * whether it is cooperative. */
 uint32_t report_choose(const PlanSizes *sizes, const Plan *plan, const ls_image *image,
                        uint32_t *grouping, bool *together);
+/* Whether it is for the PlanSizes. */
+bool report_suits(const void *sizes, const ls_image_variant *variant);
 bool report_kernel_writes(const Report *r, const KernelReport *kernel, uint32_t array);
 /* A kernel's figures on a target, from its code; false with the reason in the compilation's
  * message. Nothing is known where the options want the plan alone. */

@@ -143,6 +143,7 @@ typedef struct Runner {
     struct NestsMade *nests_made;
     size_t scheduled, unscheduled;   /* phases, of nests */
     size_t rows, not_rows, ran_rows; /* kernels of rows in registers; runs */
+    size_t turn;                     /* of nests, which of the ways run */
     const struct Function *planned;  /* the step at hand as it is planned, for that */
     ls_context *contexts[CONTEXTS];
     const char *threads[CONTEXTS];

@@ -663,19 +663,25 @@ static bool run_grouping(NestsJob *job, const NestsMade *made, size_t w, int tra
     return true;
 }
 
+static bool has_turn(const NestsJob *job, size_t number) {
+    return !job->share || (number + job->turn) % job->share == 0;
+}
+
 static bool run_all(NestsJob *job, const NestsMade *made) {
+    size_t number = 0;
     for (size_t w = 0; w < made->plan->grouping_count; w++)
         for (int t = 0; t < (job->transformed ? FORMS : 1) && made->nests[w][t]; t++) {
             static const char *const names[FORMS] = {"way %zu", "way %zu, vectors of %u",
                                                      "way %zu, 32 lanes", "way %zu, one lane"};
             char name[64];
+            if (!has_turn(job, number++)) continue;
             snprintf(name, sizeof name, names[t], w, made->width[w]);
             job->reset(job->user);
             if (!run_grouping(job, made, w, t) || !job->compare(job->user, name)) return false;
         }
     for (size_t set = 0; set < UNIT_SETS; set++) {
         char name[64];
-        if (!made->units[set]) continue;
+        if (!made->units[set] || !has_turn(job, number++)) continue;
         snprintf(name, sizeof name, "units of %s%s", set & 1 ? "one thread" : "warps",
                  set >= STRIP_SETS ? ", strips" : "");
         job->reset(job->user);

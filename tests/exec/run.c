@@ -13,7 +13,8 @@
 #include "nests.h"
 
 enum { PARAMETERS = 128, VARIANTS = 48, LARGE = 100000, QUICK_LARGE = 64000, ZEROS_LARGE = 140000 };
-enum { NESTS_LARGE = 2500 };
+/* Nests are left out of, and with --quick each runs at some of the lengths from the second on. */
+enum { NESTS_LARGE = 2500, NESTS_SHARED = 128, NESTS_SHARE = 3 };
 
 /* A step of each layout, and a dense one whose optional outs nobody binds. */
 enum { SPARING = LAYOUT_COUNT, STEPS };
@@ -125,6 +126,15 @@ static void count_nests(Runner *runner, const NestsJob *job, bool ok) {
     runner->mismatches += !ok;
 }
 
+/* Whether an array has so many elements that not every way runs. */
+static void share_ways(const Run *run, NestsJob *job) {
+    size_t largest = 0;
+    for (uint32_t i = 0; i < run->image->parameter_count; i++)
+        if (run->arrays[i].count > largest) largest = run->arrays[i].count;
+    job->turn = run->runner->turn++;
+    if (run->runner->quick && largest > NESTS_SHARED) job->share = NESTS_SHARE;
+}
+
 /* The plan as nests on the host, instead of kernels on a device. */
 static bool run_nests(Run *run) {
     NestsUser user = {.run = run};
@@ -146,6 +156,7 @@ static bool run_nests(Run *run) {
                     .compare = compare_nests,
                     .user = &user,
                     .made = &run->runner->nests_made};
+    share_ways(run, &job);
     const bool ok = nests_run(&job);
     count_nests(run->runner, &job, ok);
     for (uint32_t i = 0; i < count; i++) {
@@ -200,6 +211,7 @@ static bool run_part_nests(void *user, const PartRun *part) {
                     .compare = compare_part,
                     .user = &own,
                     .made = &oracle->nests_made[part->number]};
+    share_ways(run, &job);
     const bool ok = nests_run(&job);
     count_nests(run->runner, &job, ok);
     return ok;

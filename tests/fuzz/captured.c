@@ -108,31 +108,51 @@ static void find_in(const ls_image *image, Own *own) {
     }
 }
 
-static void find_own(const File *file, Own *own) {
-    ls_compilation *c = compile(file->path, file->text);
-    for (size_t s = 0; c && s < ls_compilation_own_step_count(c); s++)
-        for (size_t t = 0; t < TARGETS; t++) {
-            const ls_image *image;
-            if (ls_compilation_image(c, s, captured_targets[t], &image) == LS_OK)
-                find_in(image, own);
-        }
-    ls_compilation_destroy(c);
+typedef struct Owners { /* of the files from that number on */
+    Own *own;
+    size_t first;
+} Owners;
+
+static void visit_own(void *user, size_t number, const ls_image *image) {
+    const Owners *owners = user;
+    if (number >= owners->first) find_in(image, &owners->own[number - owners->first]);
 }
 
-static Outcome compare_program(const File *file, const Words *pool, Own *own, char **kept) {
+/* The program by names that mean nothing, which most rounds have alike. */
+typedef struct Plain {
+    char *text;
+    ls_compilation *compilation; /* NULL: the compiler refuses it */
+} Plain;
+
+static void drop_plain(Plain *plain) {
+    ls_compilation_destroy(plain->compilation);
+    free(plain->text);
+    *plain = (Plain){NULL, NULL};
+}
+
+/* Takes the text. */
+static void make_plain(const File *file, char *text, Plain *plain) {
+    if (plain->text && strcmp(plain->text, text) == 0) {
+        free(text);
+        return;
+    }
+    drop_plain(plain);
+    *plain = (Plain){text, compile(file->path, text)};
+}
+
+static Outcome compare_program(const File *file, const Words *pool, Own *own, Plain *plain,
+                               char **kept) {
     Renamed *r = rename_program(file->text, pool, own);
-    char *plain_text = rename_text(r, file->text + 2, false);
     char *nasty_text = rename_text(r, file->text + 2, true);
-    ls_compilation *plain = compile(file->path, plain_text), *nasty = NULL;
+    ls_compilation *nasty = NULL;
     Outcome outcome = SKIPPED;
-    if (plain) {
+    make_plain(file, rename_text(r, file->text + 2, false), plain);
+    if (plain->compilation) {
         nasty = compile(file->path, nasty_text);
-        outcome = nasty && compare_steps(plain, nasty) ? SAME : OTHER;
+        outcome = nasty && compare_steps(plain->compilation, nasty) ? SAME : OTHER;
         if (!nasty) printf("  the compiler refuses it\n");
     }
-    ls_compilation_destroy(plain);
     ls_compilation_destroy(nasty);
-    free(plain_text);
     *kept = nasty_text;
     rename_drop(r);
     return outcome;
@@ -192,20 +212,22 @@ int main(int count, char **arguments) {
         glob(pattern, i ? GLOB_APPEND : 0, NULL, &all);
     }
     glob(pattern, 0, NULL, &programs);
-    const Words pool = make_pool(all.gl_pathv, all.gl_pathc);
+    Own *own = must_allocate((programs.gl_pathc + 1) * sizeof *own);
+    Owners owners = {own, all.gl_pathc - programs.gl_pathc};
+    const Words pool = make_pool(all.gl_pathv, all.gl_pathc, visit_own, &owners);
     printf("%zu names\n", pool.count);
     fflush(stdout);
-    Own *own = must_allocate((programs.gl_pathc + 1) * sizeof *own);
     Case *cases = must_allocate((programs.gl_pathc + 1) * sizeof *cases);
-    size_t case_count = 0, compared = 0, failed = 0, number = 0;
-    for (unsigned round = 0; round < rounds; round++)
-        for (size_t i = 0; i < programs.gl_pathc; i++, number++) {
-            File file;
+    size_t case_count = 0, compared = 0, failed = 0;
+    for (size_t i = 0; i < programs.gl_pathc; i++) {
+        File file;
+        Plain plain = {NULL, NULL};
+        snprintf(file.path, sizeof file.path, "%s", programs.gl_pathv[i]);
+        file.text = read_text(file.path);
+        for (unsigned round = 0; round < rounds; round++) {
             char *text;
-            snprintf(file.path, sizeof file.path, "%s", programs.gl_pathv[i]);
-            file.text = read_text(file.path);
-            if (round == 0) find_own(&file, &own[i]);
-            const Outcome outcome = compare_program(&file, &pool, &own[i], &text);
+            const size_t number = round * programs.gl_pathc + i;
+            const Outcome outcome = compare_program(&file, &pool, &own[i], &plain, &text);
             compared += outcome != SKIPPED;
             failed += outcome == OTHER;
             if (outcome == SKIPPED && round == 0) printf("skipped %s\n", file.path);
@@ -218,8 +240,10 @@ int main(int count, char **arguments) {
                 one->text = one_size(text);
             }
             free(text);
-            free(file.text);
         }
+        drop_plain(&plain);
+        free(file.text);
+    }
     for (size_t i = 0; i < ROLES; i++)
         printf("%s: %zu names of %zu\n", captured_roles[i], captured_cursors[i], pool.count);
     printf("%zu programs, %zu failed\n", compared, failed);

@@ -30,8 +30,11 @@ typedef struct Words {
 } Words;
 bool in_words(const Words *words, const char *word, size_t size);
 void add_word(Words *words, const char *word, size_t size); /* unless it is there */
-/* Of the programs' texts for all targets, and of names.c. */
-Words make_pool(char *const *paths, size_t path_count);
+/* Of the programs' texts for all targets, and of names.c. `visit` sees every image, with the number
+ * of its program. */
+struct ls_image;
+typedef void PoolVisit(void *user, size_t number, const struct ls_image *image);
+Words make_pool(char *const *paths, size_t path_count, PoolVisit *visit, void *user);
 bool begins(const char *word, const char *with);
 bool is_legal(const char *word); /* whether the language takes it for a name */
 bool is_fixed(const char *word); /* whether it has no suffix: others are made of stems */

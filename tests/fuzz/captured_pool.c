@@ -85,15 +85,17 @@ static void collect_image(Words *words, const ls_image *image) {
         collect(words, image->variants[v].source);
 }
 
-static void collect_file(Words *words, const char *path) {
+static void collect_file(Words *words, const char *path, size_t number, PoolVisit *visit,
+                         void *user) {
     static const ls_compile_options options = {.import_path_count = 0};
     ls_compilation *c = NULL;
     if (ls_compile_file(path, &options, &c) == LS_OK)
         for (size_t s = 0; s < ls_compilation_own_step_count(c); s++)
             for (size_t t = 0; t < TARGETS; t++) {
                 const ls_image *image;
-                if (ls_compilation_image(c, s, captured_targets[t], &image) == LS_OK)
-                    collect_image(words, image);
+                if (ls_compilation_image(c, s, captured_targets[t], &image) != LS_OK) continue;
+                collect_image(words, image);
+                visit(user, number, image);
             }
     ls_compilation_destroy(c);
 }
@@ -111,9 +113,9 @@ bool is_legal(const char *word) {
     return good;
 }
 
-Words make_pool(char *const *paths, size_t path_count) {
+Words make_pool(char *const *paths, size_t path_count, PoolVisit *visit, void *user) {
     Words words = {NULL, 0, 0}, pool = {NULL, 0, 0};
-    for (size_t i = 0; i < path_count; i++) collect_file(&words, paths[i]);
+    for (size_t i = 0; i < path_count; i++) collect_file(&words, paths[i], i, visit, user);
     for (size_t i = 0; names_word(i); i++)
         add_word(&words, names_word(i), strcspn(names_word(i), " "));
     for (size_t i = 0; i < words.count; i++)

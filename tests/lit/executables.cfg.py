@@ -5,7 +5,7 @@ import sys
 
 source = os.path.join(config.lockstep_source, "tests", "lit")
 sys.path.insert(0, source)
-from common import test_environment
+from common import plain_compiler, simt_cache, test_environment
 from formats import Programs
 
 tests = os.path.join(config.lockstep_build, "tests")
@@ -18,6 +18,8 @@ config.test_format = Programs(
     root=tests,
     source=config.lockstep_source,
     folders=["ahead", "api", "interp", "rtc", "numerics", "files", "driver", "monitor", "fuzz", "simt", "soak"],
+    # `exec` holds the compiled code; ranks load the same texts
+    environments={"api": {"LOCKSTEP_CC": plain_compiler(), "SIMT_CACHE": simt_cache(config.lockstep_build)}},
     helpers=["ir_tool", "library", "sources"],
     listed={os.path.join(tests, "exec", "exec_runner"): ["--suite"], os.path.join(tests, "simt", "simt_exec"): ["--suite"]},
 )

@@ -61,11 +61,12 @@ class Texts(lit.formats.ShTest):
 class Programs(lit.formats.TestFormat):
     """Each executable in `folders` is a test. A program in `listed` names its tests, one a line, when
     called with --list, and runs one of them with --only NAME and the words that `listed` has for it.
+    The programs of a folder in `environments` have its variables too.
     Exit status 77 means skipped."""
 
-    def __init__(self, root, source, folders, helpers, listed):
+    def __init__(self, root, source, folders, environments, helpers, listed):
         self.root, self.source = root, source
-        self.folders, self.helpers, self.listed = folders, helpers, listed
+        self.folders, self.environments, self.helpers, self.listed = folders, environments, helpers, listed
 
     def getTestsInDirectory(self, suite, path_in_suite, lit_config, local_config):
         if path_in_suite:
@@ -100,7 +101,8 @@ class Programs(lit.formats.TestFormat):
         return test
 
     def execute(self, test, lit_config):
-        out, err, status, late = run_limited(test.command, self.source, test.config.environment, subprocess.STDOUT)
+        environment = dict(test.config.environment, **self.environments.get(test.path_in_suite[0], {}))
+        out, err, status, late = run_limited(test.command, self.source, environment, subprocess.STDOUT)
         report = f"$ {' '.join(test.command)}\n{out}{err}exit status {status}\n"
         if late:
             return lit.Test.TIMEOUT, report

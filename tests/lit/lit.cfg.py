@@ -3,6 +3,7 @@
 #   %plan_tool  the same for plans
 #   %nest_tool  reads, checks and prints nests
 #   %root       the source tree      FileCheck, not: LLVM's
+#   %plain_cc   for LOCKSTEP_CC, where compiled code is no measure
 #   %charlm, %grpo, %linreg_shuffled, %embed_c, %minigpt   examples    %devices  the emulated devices' folder
 import ctypes.util
 import glob
@@ -20,13 +21,14 @@ config.test_exec_root = os.path.join(config.lockstep_build, "tests", "lit")
 
 sys.path.insert(0, config.test_source_root)
 import lit
-from common import test_environment
+from common import plain_compiler, simt_cache, test_environment
 from formats import Texts, escaped
 
 config.test_format = Texts(True)
 
 config.environment.clear()
 config.environment.update(test_environment(config.lockstep_build))
+config.environment["SIMT_CACHE"] = simt_cache(config.lockstep_build)
 
 
 def llvm_tool(name):
@@ -64,6 +66,7 @@ if "scikit_build_core" in tool_modules and glob.glob(os.path.join(config.lockste
     config.available_features.add("python-package")
 
 config.substitutions += [
+    ("%plain_cc", plain_compiler()),
     ("%lockstep", escaped(os.path.join(config.lockstep_build, "lockstep"))),
     ("%linreg_shuffled", escaped(os.path.join(config.lockstep_build, "examples", "linreg", "shuffled"))),
     ("%charlm", escaped(os.path.join(config.lockstep_build, "examples", "charlm", "charlm"))),

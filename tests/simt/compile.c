@@ -124,6 +124,7 @@ static int run_compiler(const char *compiler, const char *text, const char *libr
     posix_spawn_file_actions_t actions;
     pid_t child;
     int status = -1;
+    if (compiled_load(text, words, library)) return 0;
     if (posix_spawn_file_actions_init(&actions) != 0) return -1;
     posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_adddup2(&actions, 1, 2);
@@ -131,6 +132,7 @@ static int run_compiler(const char *compiler, const char *text, const char *libr
         waitpid(child, &status, 0) == child)
         status = WIFEXITED(status) && WEXITSTATUS(status) != 127 ? WEXITSTATUS(status) : -1;
     posix_spawn_file_actions_destroy(&actions);
+    if (status == 0) compiled_store(text, words, library);
     return status;
 }
 

@@ -1,4 +1,4 @@
-/* simt_parts.h: between compile.c and launch.c. */
+/* simt_parts.h: between compile.c, compiled.c and launch.c. */
 #ifndef SIMT_PARTS_H
 #define SIMT_PARTS_H
 
@@ -16,5 +16,10 @@ typedef void (*SimtEntry)(const void *arguments);
 SimtEntry simt_entry(const SimtModule *module, const char *kernel);
 /* The most threads that a block of the kernel may have, by its __launch_bounds__. */
 uint32_t simt_bound(const SimtModule *module, const char *kernel);
+
+/* compiled.c: what the command line made of the text before, at the library's path; false: it is
+ * not there. And keeps what it made now. */
+bool compiled_load(const char *text, char *const *words, const char *library);
+void compiled_store(const char *text, char *const *words, const char *library);
 
 #endif
