@@ -91,6 +91,18 @@ static void visit_program(ls_compilation *compilation, ls_program *program, Visi
     }
 }
 
+static void count_text(void *user, const ls_image *image, ls_image_variant *variant,
+                       size_t number) {
+    (void)image, (void)variant, (void)number;
+    (*(size_t *)user)++;
+}
+
+size_t together_texts(ls_compilation *compilation, ls_program *program) {
+    size_t count = 0;
+    visit_program(compilation, program, count_text, &count);
+    return count;
+}
+
 /* ---- the compiler ---- */
 
 /* The command line of an optimised batch is the product's; the others differ in the level alone. */
