@@ -123,6 +123,9 @@ void array_gather(const Array *array, const uint8_t *placed, uint8_t *dense);
 void array_close(Array *array);
 
 /* ---- runner ---- */
+/* Of a program with more steps so many are compiled in the suite where a toolchain takes long, from
+ * one that differs among programs: all of them run as text on an emulated GPU. */
+enum { STEPS_MOST = 3 };
 extern const ls_compile_options exec_options; /* targets.c: where programs import from */
 enum { PARTS = 64 };
 typedef struct Oracle { /* what the interpreter runs of a step with `for`; sequence NULL: it has
@@ -139,6 +142,7 @@ typedef struct Runner {
     bool verbose, quick; /* quick: no array of more than 100,000 elements */
     bool together;       /* the texts of a program are compiled together: together.c */
     bool suite;          /* so are those of most programs; what refuses them is a failure */
+    bool sample;         /* some steps and variants, where each is compiled for long */
     bool nests;          /* run the plan's nests on the host instead of kernels on a device */
     struct NestsMade *nests_made;
     size_t scheduled, unscheduled;   /* phases, of nests */
@@ -168,10 +172,12 @@ bool run_loaded(Runner *runner, const Program *program, const Directives *direct
 typedef struct Together Together;
 Together *together_open(const Runner *runner, const Program *program, ls_compilation *compilation,
                         ls_program *const *loaded);
+/* How many texts a loaded program has. */
+size_t together_texts(ls_compilation *compilation, ls_program *program);
 size_t together_refused(const Together *together); /* batches that did not compile; NULL: none */
 void together_close(Together *together);
 bool run_training(Runner *runner, bool print_hash); /* training.c */
-/* `thorough`: every variant, not one of each step. */
+/* `thorough`: every variant, not one of each step; in the suite that for the first target alone. */
 bool compile_program(Runner *runner, const Program *program, const char *targets,
                      bool thorough); /* targets.c */
 /* compare.c: one array after a launch; says where the first differences are. */

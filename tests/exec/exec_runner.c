@@ -30,7 +30,8 @@ static const char usage[] =
     "optimisation\n"
     "                   --suite         so are those of 15 programs of 16; texts that do not "
     "compile as one\n"
-    "                                   are a failure\n"
+    "                                   are a failure; on a GPU each size has one fill, in turn\n"
+    "                   --sample        that alone, and at most three steps, each size once\n"
     "                   --random FIRST:COUNT   programs made of random numbers, alone\n"
     "  NAME@nvrtc and NAME@hiprtc compile the program NAME instead of running it; a NAME that ends "
     "in *\n"
@@ -177,12 +178,16 @@ typedef struct Options {
     bool list, list_all;
 } Options;
 
+static bool is_random(const Program *program) {
+    return strncmp(program->name, "random-", 7) == 0;
+}
+
 /* A reduction's kernels take a second each; most differ only in the type. */
 static Breadth breadth_of(const Program *program) {
     static const char *const everywhere[] = {"linreg", "adamw", "activations", "scalars"};
     for (size_t i = 0; i < sizeof everywhere / sizeof *everywhere; i++)
         if (strcmp(program->name, everywhere[i]) == 0) return BREADTH_ALL;
-    if (program->whole) return BREADTH_TURN;
+    if (program->whole || is_random(program)) return BREADTH_TURN;
     if (strncmp(program->name, "reduce-", 7) != 0) return BREADTH_ONE;
     return strstr(program->name, "-f32-") ? BREADTH_ONE : BREADTH_NONE;
 }
@@ -220,14 +225,17 @@ static void list_targets(const Program *program, Breadth breadth, size_t toolcha
 }
 
 /* A text among others may use a line or a function that it lacks and another has: in the suite one
- * program of so many, by its number, has every text compiled alone. */
-enum { ALONE_EVERY = 16, ALONE = 1 };
-static bool goes_together(const Runner *runner, size_t number) {
-    return runner->together || (runner->suite && number % ALONE_EVERY != ALONE);
+ * program of so many, by its number, has every text compiled alone, unless it has too many. */
+enum { ALONE_EVERY = 16, ALONE = 1, ALONE_TEXTS = 48 };
+static bool goes_together(const Runner *runner, size_t number, ls_compilation *compilation,
+                          ls_program *loaded) {
+    return runner->together ||
+           (runner->suite &&
+            (number % ALONE_EVERY != ALONE || together_texts(compilation, loaded) > ALONE_TEXTS));
 }
 
 /* Every step of the program against the interpreter. */
-static bool run_program(Runner *runner, const Program *program, bool grouped) {
+static bool run_program(Runner *runner, const Program *program, size_t number) {
     Directives *directives = must_allocate(sizeof *directives);
     ls_compilation *compilation = NULL;
     ls_program *loaded[CONTEXTS] = {NULL};
@@ -243,7 +251,9 @@ static bool run_program(Runner *runner, const Program *program, bool grouped) {
                           ls_program_load_text(runner->contexts[c], program->name, program->text,
                                                size, &exec_options, &loaded[c]),
                           program->name);
-    Together *together = ok && grouped ? together_open(runner, program, compilation, loaded) : NULL;
+    Together *together = NULL;
+    if (ok && goes_together(runner, number, compilation, loaded[0]))
+        together = together_open(runner, program, compilation, loaded);
     if (ok) ok = run_loaded(runner, program, directives, compilation, loaded);
     if (runner->suite && together_refused(together)) ok = false;
     for (size_t c = 0; c < runner->context_count; c++)
@@ -270,7 +280,7 @@ static int run_one(Runner *runner, const Options *options, const Program *progra
         list_targets(program, breadth, i, targets, sizeof targets);
         return !compile_program(runner, program, targets, breadth == BREADTH_ALL);
     }
-    return !run_program(runner, program, goes_together(runner, number));
+    return !run_program(runner, program, number);
 }
 
 static bool selected(const Options *options, const char *name) {
@@ -284,7 +294,7 @@ static bool selected(const Options *options, const char *name) {
 /* Generated programs are tests of a toolchain together, since it takes longer to load than to
  * compile one of them: all conversions, all operations on one type. */
 static int group_length(const Program *program) {
-    if (program->whole) return 0;
+    if (program->whole || is_random(program)) return 0;
     const char *name = program->name;
     const char *end = strncmp(name, "op-", 3) == 0 ? strrchr(name, '-') : strchr(name, '-');
     return end ? (int)(end + 1 - name) : 0;
@@ -397,7 +407,7 @@ static bool read_options(int count, char **arguments, Runner *runner, Options *o
     } flags[] = {{"--list", &options->list},        {"--list-all", &options->list_all},
                  {"--together", &runner->together}, {"--quick", &runner->quick},
                  {"--verbose", &runner->verbose},   {"--nests", &runner->nests},
-                 {"--suite", &runner->suite}};
+                 {"--suite", &runner->suite},       {"--sample", &runner->sample}};
     for (int i = 1; i < count; i++) {
         bool known = false;
         for (size_t f = 0; f < sizeof flags / sizeof *flags; f++)

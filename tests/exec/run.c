@@ -574,6 +574,33 @@ static bool run_at(Run *run, const Function *function, ls_step *steps[CONTEXTS][
     return ok;
 }
 
+/* Whether the fill is run at the size, by their numbers. On GPUs, emulated ones, the suite has one
+ * fill for each size, in turn; the CPU has all of both. */
+static bool has_turn(const Runner *runner, const Directives *directives, size_t set, int fill) {
+    size_t fills = 0, number = 0;
+    for (int i = 0; i < FILL_COUNT; i++) {
+        number += i < fill && directives->fill[i];
+        fills += directives->fill[i];
+    }
+    const bool all =
+        !(runner->suite || runner->sample) || strcmp(runner->device, LS_TARGET_CPU) == 0;
+    return directives->fill[fill] &&
+           (all || fills > directives->set_count || set % fills == number);
+}
+
+/* So many times each size is run that every variant has its turn. In a sample it is once; in the
+ * suite too, and sizes come again, as variants give the turns up that are at sizes not theirs. */
+static uint32_t rounds_of(const Runner *runner, const Directives *directives, uint32_t most) {
+    uint32_t runs = 0;
+    for (size_t fill = 0; fill < FILL_COUNT; fill++)
+        runs += (uint32_t)(directives->fill[fill] * directives->set_count);
+    return runner->sample || runner->suite || runs == 0 ? 1 : (most + runs - 1) / runs;
+}
+
+static bool comes_again(const Runner *runner, uint32_t turns, uint32_t most) {
+    return runner->suite && turns > 0 && turns < most + most / 2;
+}
+
 static bool run_step(Runner *runner, const Program *program, const Directives *directives,
                      const Function *function, ls_program *const *loaded, const char *name,
                      uint64_t *state) {
@@ -603,22 +630,21 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
     uint32_t turns[LAYOUT_COUNT] = {(uint32_t)random_bits(state) % 64,
                                     (uint32_t)random_bits(state) % 64,
                                     (uint32_t)random_bits(state) % 64};
-    uint32_t runs = 0;
-    for (size_t fill = 0; fill < FILL_COUNT; fill++)
-        runs += (uint32_t)(directives->fill[fill] * directives->set_count);
-    uint32_t most = 1;
+    uint32_t most = 1, first = turns[LAYOUT_DENSE];
     for (int layout = 0; layout < LAYOUT_COUNT; layout++)
         for (uint32_t i = 0; i < images; i++)
             if (variants_of(limits[i].image, (Layout)layout) > most)
                 most = variants_of(limits[i].image, (Layout)layout);
-    for (size_t set = 0; ok && set < directives->set_count; set++) {
+    const size_t sets = directives->set_count;
+    for (size_t set = 0;
+         ok && (set < sets || comes_again(runner, turns[LAYOUT_DENSE] - first, most)); set++) {
         Sizes sizes;
-        if (!sizes_open(&sizes, &directives->sets[set], image)) {
+        if (!sizes_open(&sizes, &directives->sets[set % sets], image)) {
             printf("  the directives of %s do not name every axis of %s\n", program->name, name);
             ok = false;
         }
         for (int fill = 0; ok && fill < FILL_COUNT; fill++) {
-            if (!directives->fill[fill]) continue;
+            if (!has_turn(runner, directives, set, fill)) continue;
             *run = (Run){.runner = runner,
                          .program = program,
                          .directives = directives,
@@ -627,7 +653,7 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
                          .fill = (Fill)fill,
                          .limits = limits,
                          .turns = turns};
-            ok = run_at(run, function, steps, (most + runs - 1) / runs, state);
+            ok = run_at(run, function, steps, rounds_of(runner, directives, most), state);
         }
         sizes_close(&sizes);
     }
@@ -652,7 +678,10 @@ bool run_loaded(Runner *runner, const Program *program, const Directives *direct
     uint64_t state = program_seed(runner, program);
     const size_t steps = ls_compilation_step_count(compilation);
     bool ok = true;
-    for (size_t s = 0; s < steps; s++) {
+    const size_t count = runner->sample && steps > STEPS_MOST ? STEPS_MOST : steps;
+    const size_t begin = steps ? state % steps : 0;
+    for (size_t i = 0; i < count; i++) {
+        const size_t s = (begin + i) % steps;
         const Function *function = compilation_function(compilation, s, STAGE_DERIVED);
         if (!function) {
             printf("  %s\n", ls_compilation_message(compilation));
@@ -665,14 +694,14 @@ bool run_loaded(Runner *runner, const Program *program, const Directives *direct
                    PARTS);
             return false;
         }
-        for (size_t i = 0; runner->oracle.sequence && i < runner->oracle.sequence->part_count;
-             i++) {
-            runner->oracle.parts[i] = compilation_part(compilation, s, i, STAGE_DERIVED);
-            runner->oracle.planned[i] = compilation_part(compilation, s, i, STAGE_GATHERED);
+        for (size_t p = 0; runner->oracle.sequence && p < runner->oracle.sequence->part_count;
+             p++) {
+            runner->oracle.parts[p] = compilation_part(compilation, s, p, STAGE_DERIVED);
+            runner->oracle.planned[p] = compilation_part(compilation, s, p, STAGE_GATHERED);
         }
-        for (size_t i = 0;
-             runner->oracle.sequence && i < runner->oracle.sequence->source->part_count; i++)
-            runner->oracle.source[i] = runner->oracle.sequence->source->parts[i].function;
+        for (size_t p = 0;
+             runner->oracle.sequence && p < runner->oracle.sequence->source->part_count; p++)
+            runner->oracle.source[p] = runner->oracle.sequence->source->parts[p].function;
         runner->planned = compilation_function(compilation, s, STAGE_GATHERED);
         runner->nests_made = NULL;
         ok = run_step(runner, program, directives, function, loaded,

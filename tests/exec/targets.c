@@ -101,17 +101,22 @@ bool compile_program(Runner *runner, const Program *program, const char *targets
     bool ok = true;
     size_t turn = 0;
     for (const char *c = program->name; *c; c++) turn = 31 * turn + (unsigned char)*c;
+    const size_t steps = ls_compilation_step_count(compilation);
+    const size_t count = runner->suite && steps > STEPS_MOST ? STEPS_MOST : steps;
+    const size_t begin = steps ? turn % steps : 0;
     for (const char *at = targets; *at != '\0'; at += strspn(at, ",")) {
         const bool first = at == targets; /* for one target the instructions are read */
         char target[32];
         snprintf(target, sizeof target, "%.*s", (int)strcspn(at, ","), at);
         at += strlen(target);
+        const Extent extent = {thorough && (first || !runner->suite), turn++};
         const double start = milliseconds();
         size_t kernels = 0;
         char reason[1024] = "";
-        for (size_t s = 0; s < ls_compilation_step_count(compilation); s++) {
-            if (compile_step(compilation, s, target, (Extent){thorough, turn + s}, first, &kernels,
-                             reason, sizeof reason))
+        for (size_t i = 0; i < count; i++) {
+            const size_t s = (begin + i) % steps;
+            if (compile_step(compilation, s, target, (Extent){extent.all, extent.turn + s}, first,
+                             &kernels, reason, sizeof reason))
                 continue;
             printf("  FAILED %s:%s for %s: %s\n", program->name,
                    ls_compilation_step_name(compilation, s), target, reason);

@@ -16,7 +16,7 @@
 #include <string.h>
 
 /* With more elements in its arrays a program runs for longer than it compiles. */
-enum { ELEMENTS = 300000 };
+enum { ELEMENTS = 1000000 };
 
 typedef enum Level { LEVEL_PLAIN, LEVEL_OPTIMISED, LEVELS } Level;
 
@@ -89,6 +89,18 @@ static void visit_program(ls_compilation *compilation, ls_program *program, Visi
         number = visit_image(ls_step_image(step), visit, user, number);
         ls_step_destroy(step);
     }
+}
+
+static void count_text(void *user, const ls_image *image, ls_image_variant *variant,
+                       size_t number) {
+    (void)image, (void)variant, (void)number;
+    (*(size_t *)user)++;
+}
+
+size_t together_texts(ls_compilation *compilation, ls_program *program) {
+    size_t count = 0;
+    visit_program(compilation, program, count_text, &count);
+    return count;
 }
 
 /* ---- the compiler ---- */

@@ -4,7 +4,8 @@
  *   simt_exec --list                names of tests: PROGRAM@MACHINE
  *   simt_exec --list-all            names of every program on every machine
  *   simt_exec --only NAME [WORD]    runs one of them; on the first three and in weak memory of the
- *                                   same exec_runner is given the word, --suite or --together
+ *                                   same exec_runner is given the word, --suite or --together; on
+ *                                   machine code --sample for --suite
  *
  * In the suite each program runs on one of the first three, in turn; the third has weak memory. On
  * PTX, which is what NVRTC makes of the text, and on machine code for AMD, which clang makes of it,
@@ -132,8 +133,9 @@ static int run(const char *test, const char *word) {
         for (size_t k = 0; k < sizeof long_runs / sizeof long_runs[0]; k++)
             if (strcmp(name, long_runs[k]) == 0) setenv("SIMT_OPTIMISE", "on", 1);
         const bool text = machine->compiler && !is_ptx(i); /* the machine's code */
+        const char *sample = word && strcmp(word, "--suite") == 0 ? "--sample" : NULL;
         execl(EXEC_RUNNER, EXEC_RUNNER, "--device", machine->device, "--quick", "--only", name,
-              text ? word : (char *)NULL, (char *)NULL);
+              text ? word : sample, (char *)NULL);
         perror("simt_exec: cannot run " EXEC_RUNNER);
         return 1;
     }
