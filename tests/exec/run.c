@@ -37,6 +37,7 @@ typedef struct Run { /* one step at one size with one fill */
     bool sparing;           /* optional outs are left unbound */
     const Limits *limits;   /* of the image, and those of its parts */
     uint32_t *turns;        /* by layout: which of its variants is the next */
+    bool *ran;              /* by variant of the image: whether it has run */
 } Run;
 
 /* Random data, the values the directives ask for, defaults where the normal fill leaves a cell
@@ -477,6 +478,14 @@ static void choose_variants(const Run *run, ls_step *step, Layout layout, bool w
     }
 }
 
+/* Marks the variants of the name that the last launch had. */
+static void mark_variant(Run *run, ls_step *step) {
+    ls_step_statistics statistics;
+    if (ls_step_stats(step, &statistics) != LS_OK || !statistics.variant) return;
+    for (uint32_t v = 0; v < run->image->variant_count && v < VARIANTS; v++)
+        run->ran[v] |= strcmp(run->image->variants[v].name, statistics.variant) == 0;
+}
+
 static bool run_on(Run *run, size_t context_index, ls_step *step, Layout layout, uint64_t *state) {
     ls_context *context = run->runner->contexts[context_index];
     choose_variants(run, step, layout, random_bits(state) % 2 != 0);
@@ -485,7 +494,7 @@ static bool run_on(Run *run, size_t context_index, ls_step *step, Layout layout,
     bool ok = bind_all(run, context, step, layout) && set_shard(run, context, step) &&
               launch_all(run, context, step, layout) && read_back(run, context, step, layout);
     bounds_clear();
-    if (ok) runner_count_variant(run->runner, step);
+    if (ok) runner_count_variant(run->runner, step), mark_variant(run, step);
     char situation[256], sizes[128] = "";
     for (uint32_t i = 0, used = 0; i < run->image->axis_count && used < sizeof sizes - 32; i++)
         if (run->sizes->of[i])
@@ -589,7 +598,7 @@ static bool has_turn(const Runner *runner, const Directives *directives, size_t 
 }
 
 /* So many times each size is run that every variant has its turn. In a sample it is once; in the
- * suite too, and sizes come again, as variants give the turns up that are at sizes not theirs. */
+ * suite too, and sizes come again. */
 static uint32_t rounds_of(const Runner *runner, const Directives *directives, uint32_t most) {
     uint32_t runs = 0;
     for (size_t fill = 0; fill < FILL_COUNT; fill++)
@@ -597,8 +606,15 @@ static uint32_t rounds_of(const Runner *runner, const Directives *directives, ui
     return runner->sample || runner->suite || runs == 0 ? 1 : (most + runs - 1) / runs;
 }
 
-static bool comes_again(const Runner *runner, uint32_t turns, uint32_t most) {
-    return runner->suite && turns > 0 && turns < most + most / 2;
+/* In the suite sizes come again until every variant for contiguous arrays has run. Some give their
+ * turns up, which are at sizes not theirs, and some have no size here: at most three turns each. */
+static bool comes_again(const Runner *runner, const ls_image *image, const bool *ran,
+                        uint32_t turns, uint32_t most) {
+    bool all = true;
+    if (!runner->suite || turns == 0 || turns >= 3 * most) return false;
+    for (uint32_t v = 0; v < image->variant_count && v < VARIANTS; v++)
+        all &= ran[v] || !suits(image, v, LAYOUT_DENSE);
+    return turns < most || !all;
 }
 
 static bool run_step(Runner *runner, const Program *program, const Directives *directives,
@@ -631,13 +647,15 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
                                     (uint32_t)random_bits(state) % 64,
                                     (uint32_t)random_bits(state) % 64};
     uint32_t most = 1, first = turns[LAYOUT_DENSE];
+    bool ran[VARIANTS] = {false};
     for (int layout = 0; layout < LAYOUT_COUNT; layout++)
         for (uint32_t i = 0; i < images; i++)
             if (variants_of(limits[i].image, (Layout)layout) > most)
                 most = variants_of(limits[i].image, (Layout)layout);
     const size_t sets = directives->set_count;
     for (size_t set = 0;
-         ok && (set < sets || comes_again(runner, turns[LAYOUT_DENSE] - first, most)); set++) {
+         ok && (set < sets || comes_again(runner, image, ran, turns[LAYOUT_DENSE] - first, most));
+         set++) {
         Sizes sizes;
         if (!sizes_open(&sizes, &directives->sets[set % sets], image)) {
             printf("  the directives of %s do not name every axis of %s\n", program->name, name);
@@ -652,7 +670,8 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
                          .sizes = &sizes,
                          .fill = (Fill)fill,
                          .limits = limits,
-                         .turns = turns};
+                         .turns = turns,
+                         .ran = ran};
             ok = run_at(run, function, steps, rounds_of(runner, directives, most), state);
         }
         sizes_close(&sizes);
