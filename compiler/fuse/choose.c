@@ -349,8 +349,8 @@ static bool drop_unread(Search *s) {
 
 /* ---- what rows have of their own ---- */
 
-/* Adds to the trial what a phase down columns computes for a row as a whole, in `work` operations
- * or more: for each column that is done again where lanes have a column each. Whether any was. */
+/* Adds to the trial what a phase down columns, whose lanes would do it again each, computes for a
+ * row, or a whole reduction for each element, in `work` operations or more. Whether any was. */
 static bool keep_row_values(const Plan *plan, const Phase *phase, double *costs, bool *chosen) {
     enum { WORK_MIN = 8 };
     const Function *f = plan->function;
@@ -373,19 +373,20 @@ static bool keep_row_values(const Plan *plan, const Phase *phase, double *costs,
     return any;
 }
 
-/* The phases that have reduced the rows store such values in the place of what they are made of,
- * where that takes no more passes and no more bytes, by less than an array of such values. */
-static bool try_row_values(Search *s) {
+/* Rows store such values in the place of what they are made of where that takes no more passes and
+ * less than an array of them more; fewer bytes where it is for a whole reduction (a loss). */
+static bool try_row_values(Search *s, Shape shape) {
     const Plan *plan = s->best.plan;
+    const double most = shape == SHAPE_COLUMNS ? 1.0 / 1024 : -1e-9;
     double *costs = arena_alloc(s->best.arena, s->f->value_count * sizeof *costs);
     Trial trial = begin(s);
     bool any = false;
     for (const Phase *p = plan->phases; p < plan->phases + plan->phase_count; p++)
-        if (p->shape == SHAPE_COLUMNS && p->reduction_count)
+        if (p->shape == shape && p->reduction_count && (shape == SHAPE_COLUMNS || !p->outer))
             any |= keep_row_values(plan, p, costs, trial.choices.materialised_);
     if (any) build(s, &trial);
     any = any && trial.plan && trial.cost.phases <= s->best.cost.phases &&
-          trial.cost.moved <= s->best.cost.moved + 1.0 / 1024;
+          trial.cost.moved <= s->best.cost.moved + most;
     choose(s, &s->best, &trial, any);
     return any;
 }
@@ -508,7 +509,7 @@ static Search search(const Function *function, bool wholes_first) {
         better |= try_temporaries(&s);
         better |= try_without(&s);
     }
-    if (!s.stopped) try_row_values(&s);
+    for (Shape i = SHAPE_ROWS; i <= SHAPE_COLUMNS && !s.stopped; i++) try_row_values(&s, i);
     while (drop_unread(&s)) continue;
     return s;
 }
