@@ -36,8 +36,8 @@ static const double launch_bytes = 0.25;
 static const double temporary_bytes = 0.125;
 
 typedef struct Cost {
-    double moved;      /* with what launches count as, and operations beyond what is free */
-    double operations; /* of all phases, each for itself */
+    double moved;             /* with what launches count as, and operations beyond what is free */
+    double bytes, operations; /* the latter of all phases, each for itself */
     size_t phases;
 } Cost;
 
@@ -76,6 +76,7 @@ static Cost cost_of(const Search *s, const Plan *plan) {
         const double work = plan_kernel_operations(plan, &s->costs.sizes, kernel, arena).work;
         const double moved = bytes.read + bytes.written, busy = work / OPERATIONS_PER_BYTE;
         cost.moved += (moved > busy ? moved : busy) / s->unit;
+        cost.bytes += moved / s->unit;
         for (uint32_t k = kernel->first; k < kernel->first + kernel->count; k++)
             cost.operations += plan_operations(plan, &s->costs.sizes, &plan->phases[k]).work;
         arena_reset(arena);
@@ -349,8 +350,7 @@ static bool drop_unread(Search *s) {
 
 /* ---- what rows have of their own ---- */
 
-/* Adds to the trial what a phase down columns, whose lanes would do it again each, computes for a
- * row, or a whole reduction for each element, in `work` operations or more. Whether any was. */
+/* Chooses what a phase computes for a row as a whole in WORK_MIN operations. Whether any was. */
 static bool keep_row_values(const Plan *plan, const Phase *phase, double *costs, bool *chosen) {
     enum { WORK_MIN = 8 };
     const Function *f = plan->function;
@@ -377,7 +377,6 @@ static bool keep_row_values(const Plan *plan, const Phase *phase, double *costs,
  * less than an array of them more; fewer bytes where it is for a whole reduction (a loss). */
 static bool try_row_values(Search *s, Shape shape) {
     const Plan *plan = s->best.plan;
-    const double most = shape == SHAPE_COLUMNS ? 1.0 / 1024 : -1e-9;
     double *costs = arena_alloc(s->best.arena, s->f->value_count * sizeof *costs);
     Trial trial = begin(s);
     bool any = false;
@@ -386,7 +385,8 @@ static bool try_row_values(Search *s, Shape shape) {
             any |= keep_row_values(plan, p, costs, trial.choices.materialised_);
     if (any) build(s, &trial);
     any = any && trial.plan && trial.cost.phases <= s->best.cost.phases &&
-          trial.cost.moved <= s->best.cost.moved + most;
+          trial.cost.moved <= s->best.cost.moved + (shape == SHAPE_COLUMNS) / 1024.0 &&
+          (shape == SHAPE_COLUMNS || trial.cost.bytes < s->best.cost.bytes - 1e-9);
     choose(s, &s->best, &trial, any);
     return any;
 }
