@@ -36,8 +36,8 @@ static const double launch_bytes = 0.25;
 static const double temporary_bytes = 0.125;
 
 typedef struct Cost {
-    double moved;      /* with what launches count as, and operations beyond what is free */
-    double operations; /* of all phases, each for itself */
+    double moved;             /* with what launches count as, and operations beyond what is free */
+    double bytes, operations; /* the latter of all phases, each for itself */
     size_t phases;
 } Cost;
 
@@ -76,6 +76,7 @@ static Cost cost_of(const Search *s, const Plan *plan) {
         const double work = plan_kernel_operations(plan, &s->costs.sizes, kernel, arena).work;
         const double moved = bytes.read + bytes.written, busy = work / OPERATIONS_PER_BYTE;
         cost.moved += (moved > busy ? moved : busy) / s->unit;
+        cost.bytes += moved / s->unit;
         for (uint32_t k = kernel->first; k < kernel->first + kernel->count; k++)
             cost.operations += plan_operations(plan, &s->costs.sizes, &plan->phases[k]).work;
         arena_reset(arena);
@@ -389,17 +390,21 @@ static bool try_invariants(Search *s, bool at_hand) {
 
 /* What phases down columns compute for a row as a whole, and lanes with a column each would for
  * every column: the phases that have reduced the rows store such values in the place of what they
- * are made of. */
-static bool try_row_values(Search *s) {
+ * are made of. So they do with what a whole reduction takes of each row (a loss), where that takes
+ * fewer bytes. */
+static bool try_row_values(Search *s, Shape shape) {
+    const bool columns = shape == SHAPE_COLUMNS;
     const Plan *plan = s->best.plan;
     double *costs = arena_alloc(s->best.arena, s->f->value_count * sizeof *costs);
     Trial trial = begin(s);
     bool any = false;
     for (const Phase *p = plan->phases; p < plan->phases + plan->phase_count; p++)
-        if (p->shape == SHAPE_COLUMNS && p->reduction_count)
+        if (p->shape == shape && p->reduction_count && (columns || !p->outer))
             any |= planner_keep_invariants(plan, p, p->outer, costs, trial.choices.materialised_);
     if (any) build(s, &trial);
-    any = any && is_as_good(s, &trial);
+    any = any && is_as_good(s, &trial) &&
+          (columns || (trial.cost.moved <= s->best.cost.moved &&
+                       trial.cost.bytes < s->best.cost.bytes - 1e-9));
     choose(s, &s->best, &trial, any);
     return any;
 }
@@ -507,7 +512,7 @@ static Search search(const Function *function, bool wholes_first) {
         better |= try_temporaries(&s);
         better |= try_without(&s);
     }
-    if (!s.stopped) try_row_values(&s);
+    for (Shape i = SHAPE_ROWS; i <= SHAPE_COLUMNS && !s.stopped; i++) try_row_values(&s, i);
     while (!s.stopped && try_invariants(&s, true)) continue;
     while (drop_unread(&s)) continue;
     return s;

@@ -89,6 +89,8 @@ def instruction(chip, number, name, operands):
         it.writes, it.reads = registers(first), registers(rest)
     if re.match(r"s_(andn2|and_not1|or)_saveexec", name):
         it.kind = "else"
+    if name.startswith(("ds_write", "ds_store", "ds_bpermute", "ds_permute", "ds_swizzle")) or "_dpp" in name:
+        it.kind = "exchange"
     if it.kind in ("load", "store"):
         it.size = next((size for part, size in WIDTHS if part in name.split("_", 2)[2]), 4)
         it.whole = not re.search(r"\b(sc1|glc|scope:)", operands)

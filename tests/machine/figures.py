@@ -42,6 +42,8 @@ class Source:
     ranged: bool = False  # a warp takes a range of items and arrives at a counter behind it
     kernels: dict = dataclasses.field(default_factory=dict)  # row and columns of each kernel
     panels: dict = dataclasses.field(default_factory=dict)   # of kernels of row panels
+    whole: bool = True    # rows are long enough for the text that has no guards
+    last: set = dataclasses.field(default_factory=set)       # kernels with an epilogue of the last block
 
 
 def elements_of(shape, sizes):
@@ -74,7 +76,14 @@ def read_source(text, sizes, temporaries=None):
                re.findall(r"^LS_KERNEL LS_THREADS(?:_ALONE)?\((\d+)\) (\w+)\(", text, re.M)}
     row = re.search(ROW, text)
     return Source(arrays, threads, row[1] if row else "", ranged=RANGED in text, kernels=kernels_of(text),
-                  panels=panels_of(text, sizes))
+                  panels=panels_of(text, sizes), whole=whole_rows(text, sizes),
+                  last={name for name, body in bodies_of(text) if "LS_LAST(" in body})
+
+
+def whole_rows(text, sizes):
+    """Whether rows are of at least as many elements as each text for long ones is for."""
+    tests = re.findall(r"if \((\d+) < size_(\w+)\)", text)
+    return all(int(least) < sizes.get(axis, 0) for least, axis in tests)
 
 
 RANGED = "ls_range_begin("
@@ -91,16 +100,19 @@ def kernels_of(text):
         row = re.search(ROW, comment)
         phases[name] = (row[1] if row else "", "const i64 chunks = " in body, RANGED in body)
     found = {}
-    for name, body in re.findall(r"^LS_KERNEL LS_THREADS(?:_ALONE)?\(\d+\) (\w+)\((.*?)^\}", text, re.S | re.M):
+    for name, body in bodies_of(text):
         called = [phases[word] for word in dict.fromkeys(re.findall(r"\b\w+\b", body)) if word in phases]
         if len(called) == 1:
             found[name] = called[0]
     return found
 
 
+def bodies_of(text):
+    return re.findall(r"^LS_KERNEL LS_THREADS(?:_ALONE)?\(\d+\) (\w+)\((.*?)^\}", text, re.S | re.M)
+
+
 def panels_of(text, sizes):
-    found = {name: panel_of(body, sizes) for name, body in
-             re.findall(r"^LS_KERNEL LS_THREADS(?:_ALONE)?\(\d+\) (\w+)\((.*?)^\}", text, re.S | re.M)}
+    found = {name: panel_of(body, sizes) for name, body in bodies_of(text)}
     return {name: panel for name, panel in found.items() if panel}
 
 
@@ -108,7 +120,8 @@ def of_kernel(source, name):
     """What is known of one of the source's kernels."""
     row, columns, ranged = source.kernels.get(name, (source.row, False, source.ranged))
     panels = {name: source.panels[name]} if name in source.panels else {}
-    return Source(source.arrays, {name: source.threads[name]}, row, columns, ranged, panels=panels)
+    return Source(source.arrays, {name: source.threads[name]}, row, columns, ranged, panels=panels, whole=source.whole,
+                  last=source.last & {name})
 
 
 def accesses(code, path, arrays):
@@ -136,6 +149,12 @@ def accesses(code, path, arrays):
 # Where rows begin off a boundary there are ways by elements beside those by vectors, which other rows take, and ways by
 # both: of those that move as much the elements are it, and of these the one with the fewest instructions.
 SPLIT, BRIEF = 1 / 512, 1 / 512
+# What lanes and warps give each other, between barriers without an access to memory, is of the work of a row: a way past it
+# is that of a warp without a tile. It counts less than any access.
+SHARE = 1 / 32
+# Where rows of at least a whole number of tiles have a text of their own, its accesses have no guard; shorter rows do not
+# take it.
+BARE = 1 / 1024
 # What a warp does once for a range of items is not on the way of one.
 ONCE = 1 << 20
 
@@ -157,10 +176,12 @@ class Bulk:
                 return 1
             if it.kind == "prefetch":
                 return 1
+            if it.kind == "exchange":
+                return SHARE
             if it.kind not in ("load", "store"):
                 return -BRIEF if odd else 0
             if not wide or (it.size >= 8 and it.whole):
-                return it.size
+                return it.size * (1 + (BARE if it.guarded != source.whole else 0))
             if source.panels:  # a loop of a panel may go by elements, beside one that goes by vectors
                 return it.size / 2
             return (1 + SPLIT) * it.size if odd else 0
@@ -177,6 +198,21 @@ class Bulk:
             if not excess - left_out:
                 break
             left_out |= excess
+        if source.columns:
+            self.path = self.one_pass(self.path)
+
+    def one_pass(self, path):
+        """A path without all but the longest of loops side by side that move the same large arrays: a phase down columns goes
+        over a tile once, by one of them."""
+        longest = {}
+        for step in path:
+            if isinstance(step, Loop):
+                step.path = self.one_pass(step.path)
+                moved = frozenset((self.code[at].kind, self.name(at)) for at in walk(step.path) if self.is_large(at))
+                if moved and len(step.path) > len(longest.get(moved, Loop([])).path):
+                    longest[moved] = step
+        return [step for step in path if not isinstance(step, Loop) or
+                not any(self.is_large(at) for at in walk(step.path)) or any(step is loop for loop in longest.values())]
 
     def is_large(self, at):
         array = self.arrays.get(at)
@@ -327,9 +363,36 @@ class Item:
     filled: float = 1
 
 
+def split_last(bulk):
+    """A kernel's path up to where the last block goes on alone, a barrier behind the loops over items, and from there on."""
+    moved = False
+    for i, step in enumerate(bulk.path if bulk.source.last else []):
+        if isinstance(step, Loop):
+            moved |= bool(bulk.stages(step.path))
+        elif moved and bulk.code[step].kind == "barrier":
+            return bulk.path[:i], bulk.path[i:]
+    return bulk.path, []
+
+
+def time_alone(bulk):
+    """Microseconds of what the last block does alone: its warps take tiles of what it loads by vectors in turn."""
+    total = 0.0
+    for top in split_last(bulk)[1]:
+        loads = [at for at in walk(top.path) if bulk.code[at].kind == "load"] if isinstance(top, Loop) else []
+        wide = [at for at in loads if bulk.code[at].size >= 8 and bulk.arrays.get(at) and bulk.arrays[at].elements]
+        if not wide:
+            continue
+        tiles = -(-max(bulk.arrays[at].elements for at in wide) // TILE)
+        for inner in (step for step in top.path if isinstance(step, Loop)):
+            each = max([bulk.code[at].size / bulk.element(at) for at in walk(inner.path) if at in wide] or [0]) * 32
+            inner.trips = TILE / each if each else 1
+        total += -(-tiles // (bulk.threads() // 32)) * steady(bulk, top.path, chips.loaded_latency(0.3))[0]
+    return total
+
+
 def items(bulk):
     """The loops at the top of a kernel's path that move what is large; without a loop, all of it."""
-    tops = [step for step in bulk.path if isinstance(step, Loop)]
+    tops = [step for step in split_last(bulk)[0] if isinstance(step, Loop)]
     tops = [top for top in tops if bulk.stages(top.path)] or [Loop(bulk.path)]
     found = []
     for top in tops:
@@ -368,6 +431,15 @@ def items(bulk):
     return found
 
 
+def narrowest(bulk, path):
+    """Bytes of the narrowest accesses that move a thirty-second of what all do: less is an element or so of a row."""
+    moved = {}
+    for at in walk(path):
+        if bulk.is_large(at):
+            moved[bulk.code[at].size] = moved.get(bulk.code[at].size, 0) + bulk.code[at].size
+    return min(size for size, total in moved.items() if 32 * total >= sum(moved.values()))
+
+
 def figures(chip, kernel, source, sizes):
     """A dictionary: one row of a table."""
     bulk = Bulk(chip, kernel, of_kernel(source, kernel.name), sizes)
@@ -378,7 +450,7 @@ def figures(chip, kernel, source, sizes):
         return row
     once = [sum(bulk.code[at].size for at in walk(item.path) if bulk.is_large(at)) for item in found]
     heavy = [item for item, size in zip(found, once) if size >= BESIDE * max(once)]
-    row["access"] = min(bulk.code[at].size for item in heavy for at in walk(item.path) if bulk.is_large(at))
+    row["access"] = min(narrowest(bulk, item.path) for item in heavy)
     time, least, arrays = 0.0, 0.0, {}
     for item in heavy:
         share = warps * item.active
@@ -388,6 +460,7 @@ def figures(chip, kernel, source, sizes):
     for item in heavy:
         for key, size in item.least.items():
             arrays[key] = max(arrays.get(key, 0), size)
+    time += 1e3 * time_alone(bulk) / bulk.largest
     least = sum(arrays.values())
     flights = [steady(bulk, item.path, chips.loaded_latency(0.9))[1] * item.active * item.filled * warps * chip.lanes / 1024
                for item in heavy]

@@ -4,14 +4,16 @@
     gauge.py LOCKSTEP check CHIP...          the sample of cases.py: fails where a figure is worse than its row
     gauge.py LOCKSTEP check --all CHIP...    every case that the table has
     gauge.py LOCKSTEP record CHIP...         measures every case and writes table/CHIP.txt
-    gauge.py LOCKSTEP record --only NAMES CHIP...
-                                             those whose name the regular expression finds, into the table that is there
+    gauge.py LOCKSTEP record [--only NAMES] [--known] [--resume FILE] CHIP...
+                                             those whose name the regular expression finds, or that the table has, into
+                                             the table that is there; but not those that FILE names, where each is noted
     gauge.py LOCKSTEP show CHIP FILE:STEP AXIS=LENGTH,... [ROW]
                                              one step's kernels; ROW: the axis that a row is along, where there is one
     gauge.py LOCKSTEP ready CHIP             whether the table was made with the toolchain that is here
 
 cubins are made by LOCKSTEP with NVRTC and read by nvdisasm (nvidia.py says where it is looked for), AMD's code by the
 clang that LOCKSTEP_CLANG_AMD names, by default clang-19."""
+import argparse
 import ctypes
 import glob
 import os
@@ -187,24 +189,47 @@ def check(lockstep, chip, wanted):
     return failures or not rows
 
 
-def record(lockstep, chip, only):
+def noted(path):
+    """The lines of a file of what was measured, none where it is not there yet."""
+    if not path or not os.path.exists(path):
+        return set()
+    with open(path) as file:
+        return set(file.read().splitlines())
+
+
+def record(lockstep, chip, options):
     every, rows = cases.every_case(), {}
-    wanted = [case for case in every if not only or re.search(only, case.name)]
-    if only and os.path.exists(table_path(chip)):
+    part = options.only or options.known or options.resume
+    if part and os.path.exists(table_path(chip)):
         made_with, rows = read_table(chip)
         if made_with != toolchain(chip):
             sys.exit(f"{chip}: the table was made with {made_with}, and here is {toolchain(chip)}")
-    made = measured(lockstep, chip, wanted)
-    for name in [name for name, row in made.items() if impossible(row)]:
-        print(f"{chip}: {name} is left out: {impossible(made.pop(name))[0]}", file=sys.stderr)
-    rows = {name: row for name, row in rows.items() if re.sub(r" #\d+$", "", name) not in
-            {case.name for case in wanted}} | made
+    names, done = {re.sub(r" #\d+$", "", name) for name in rows}, noted(options.resume)
+    wanted = [case for case in every if re.search(options.only or "", case.name) and
+              (not options.known or case.name in names) and f"{chip} {case.name}" not in done]
     place = {case.name: at for at, case in enumerate(every)}
-    rows = dict(sorted(rows.items(), key=lambda entry: (place.get(re.sub(r" #\d+$", "", entry[0]), -1), entry[0])))
+    rows = {name: row for name, row in rows.items() if re.sub(r" #\d+$", "", name) in place}
+    count = 0
+    for case in wanted:
+        made = measured(lockstep, chip, [case])
+        for name in [name for name, row in made.items() if impossible(row)]:
+            print(f"{chip}: {name} is left out: {impossible(made.pop(name))[0]}", file=sys.stderr)
+        rows = {name: row for name, row in rows.items() if re.sub(r" #\d+$", "", name) != case.name} | made
+        rows = dict(sorted(rows.items(), key=lambda entry: (place[re.sub(r" #\d+$", "", entry[0])], entry[0])))
+        count += len(made)
+        write_table(chip, rows)
+        if options.resume:
+            with open(options.resume, "a") as file:
+                file.write(f"{chip} {case.name}\n")
+    print(f"{chip}: {count} kernels")
+
+
+def write_table(chip, rows):
+    """In one step, that a table is whole where this ends early."""
     os.makedirs(os.path.dirname(table_path(chip)), exist_ok=True)
-    with open(table_path(chip), "w") as file:
+    with open(table_path(chip) + ".new", "w") as file:
         file.write(table(chip, rows))
-    print(f"{chip}: {len(made)} kernels")
+    os.replace(table_path(chip) + ".new", table_path(chip))
 
 
 def show(lockstep, chip, step, sizes, row=None):
@@ -224,8 +249,11 @@ def main(words):
     if action == "show":
         return show(lockstep, *rest)
     if action == "record":
-        only = rest[1] if rest[0] == "--only" else None
-        return any([record(lockstep, chip, only) for chip in (rest[2:] if only else rest)])
+        parser = argparse.ArgumentParser(prog="gauge.py LOCKSTEP record")
+        parser.add_argument("--only"), parser.add_argument("--resume"), parser.add_argument("--known", action="store_true")
+        parser.add_argument("chips", nargs="+")
+        options = parser.parse_args(rest)
+        return any([record(lockstep, chip, options) for chip in options.chips])
     wanted = None if rest[0] == "--all" else [case for case in cases.every_case() if case.name in cases.SAMPLE]
     return any([check(lockstep, chip, wanted) for chip in rest if chip != "--all"])
 

@@ -8,7 +8,7 @@ entries may still be under way. `latency` is the class of what it waits for: mem
 `reads` and `writes` name registers; `constants` maps a written register to the offset of the kernel's argument that it
 takes. `target` is the instruction that a branch goes to, `falls` whether the next one may follow, `whole` false where an
 access is of an element by itself, as the ends of rows are read; `skips` that a branch is taken where no lane has work,
-`enters` where some lane has."""
+`enters` where some lane has; `guarded` that lanes for which a predicate does not hold leave it out."""
 import dataclasses
 
 
@@ -31,6 +31,7 @@ class Instruction:
     falls: bool = True
     skips: bool = False
     enters: bool = False
+    guarded: bool = False
 
 
 @dataclasses.dataclass

@@ -70,6 +70,7 @@ def instruction(chip, number, guard, name, operands, upper):
     it = Instruction(name, number, cycles=max(1, upper >> 41 & 15), writes=writes, reads=registers(rest),
                      constants=taken, queues=tuple(q for q in (result, operand) if q != 7),
                      waits=tuple((q, 0) for q in range(6) if upper >> 52 & 1 << q))
+    it.guarded = bool(guard)
     op = name.split(".")[0]
     if it.queues:
         it.latency = "short"
@@ -85,6 +86,8 @@ def instruction(chip, number, guard, name, operands, upper):
         it.kind, it.address = "prefetch", memory(operands)
     elif op == "MEMBAR":
         it.kind = "fence"
+    elif op in ("SHFL", "STS"):
+        it.kind = "exchange"
     elif op == "BAR":
         it.kind, it.cycles = "barrier", max(it.cycles, 30)
     elif op in ("BRA", "BRX", "JMP", "CALL"):

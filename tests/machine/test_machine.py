@@ -213,6 +213,49 @@ class Ways(unittest.TestCase):
         self.assertEqual(of_sass(kernel)["per_byte"], 4 / 32)
 
 
+    def test_work_between_barriers(self):
+        # A warp with a tile takes the tree; to leave it out is shorter and moves as much.
+        kernel = sass(*PROLOGUE, ".L_x_1:", (LOAD.format(8, 0), {"sets": 0}), "@!P3 BRA `(.L_x_2)",
+                      *["FMUL R8, R8, R8"] * 9, "SHFL.BFLY PT, R9, R8, 0x1, 0x1f", ".L_x_2:", "BAR.SYNC 0x0",
+                      (STORE.format(8, 0), {"waits": [0]}), *TURN)
+        self.assertEqual([it.kind for it in kernel.code if "SHFL" in it.name], ["exchange"])
+        self.assertEqual(of_sass(kernel)["per_byte"], 15 / 32)
+
+    def test_the_text_for_whole_rows(self):
+        # Its accesses have no guard; rows that are shorter than it takes go by those that have one.
+        text = TEXT.replace("[n]", "[b, n]") + """/* Phases 1 to 1 on rows of at most 1024 elements, a warp each. */
+    if (1023 < size_n) {
+"""
+        load, store = LOAD.format(8, 0), STORE.format(8, 0)
+        kernel = sass(*PROLOGUE, ".L_x_1:", "@P1 BRA `(.L_x_2)", ("@P2 " + load, {"sets": 0}), ("@P2 " + store, {"waits": [0]}),
+                      "BRA `(.L_x_3)", ".L_x_2:", (load, {"sets": 0}), (store, {"waits": [0]}), *["FMUL R8, R8, R8"] * 9,
+                      ".L_x_3:", "MOV R9, RZ", *TURN)
+        counts = [of_sass(kernel, {"b": 8192, "n": n, "row": n}, text)["per_byte"] * 32 for n in (1024, 768)]
+        self.assertEqual(counts, [14, 6])
+
+    def test_the_last_block_alone(self):
+        # 100 tiles of 1024 of a second array, one after the other by two warps: 50 turns of a load from the second cache.
+        text = TEXT.replace("f32 *sum_1;", "f32 *sum_1; /* in f32[m] */").replace(
+            "LS_KERNEL", "LS_KERNEL LS_THREADS(64) copy(const copy_arguments arguments) {\n    if (LS_LAST(a->done)) {\n}\nLS_KERNEL")
+        text = text[:text.rindex("LS_KERNEL")]
+        main = [*PROLOGUE, ".L_x_1:", (LOAD.format(8, 0), {"sets": 0}), (STORE.format(8, 0), {"waits": [0]}),
+                "@P0 BRA `(.L_x_1)"]
+        tail = ["BAR.SYNC 0x0", "@P1 EXIT", "LDC.64 R20, c[0x0][0x228]", ".L_x_5:",
+                ("LDG.E.128 R24, desc[UR4][R20.64]", {"sets": 1}), ("FADD R24, R24, R24", {"waits": [1]}), "@P0 BRA `(.L_x_5)"]
+        lengths, both = {"n": 1 << 24, "m": 102400}, sass(*main, *tail, "EXIT")
+        self.assertEqual(read_source(text, {"t": 1, **lengths}).last, {"copy"})
+        row, alone = of_sass(both, lengths, text), of_sass(sass(*main, "EXIT"), lengths, text)
+        self.assertEqual((row["passes"], row["per_byte"], row["barriers"]), (1, alone["per_byte"], 0))
+        once, more = [8e-3 * lengths["n"] / (r["share"] / 100 * chips.CHIPS["sm_90"].copy) for r in (alone, row)]
+        self.assertAlmostEqual(more - once, 50 * (chips.L2 + 2 / 1980), 3)
+
+    def test_an_element_of_a_row_beside_its_vectors(self):
+        one = ("LDG.E R40, desc[UR4][R2.64]", {"sets": 1})
+        row = of_sass(sass(*PROLOGUE, ".L_x_1:", *[(LOAD.format(8, 512 * i), {"sets": 0}) for i in range(8)], one,
+                           (STORE.format(8, 0), {"waits": [0, 1]}), *TURN))
+        self.assertEqual(row["access"], 16)
+
+
 class Arrays(unittest.TestCase):
     def test_source(self):
         source = read_source(TEXT, {"n": 1000, "t": 3})
@@ -258,6 +301,20 @@ LS_KERNEL LS_THREADS(256) own_2(
         # A tile of 1024 rows by 32 lanes: eight rows a turn are 128 turns, however short a row is.
         kernel = sass(".L_x_1:", ("LDG.E R8, desc[UR4][R6.64]", {"sets": 0}), *TURN)
         self.assertEqual(Bulk(chips.CHIPS["sm_90"], kernel, own, {"row": 256}).trips(8 * 32), 128)
+
+    def test_a_tile_of_columns_once(self):
+        # Whole tiles and others have loops of their own, one behind the other: a tile takes one, here the longer.
+        text = TEXT[:TEXT.rindex("LS_KERNEL")] + """LS_PHASE void phase_1(const struct copy_arguments *a, LS_ITEM_RANGE) {
+    const i64 chunks = (i64)((u64)(size_c + 31) / 32);
+}
+LS_KERNEL LS_THREADS(256) copy(const copy_arguments arguments) {
+    LS_RUN(phase_1)
+}
+"""
+        load = ("LDG.E R8, desc[UR4][R2.64]", {"sets": 0})
+        row = of_sass(sass("LDC.64 R2, c[0x0][0x218]", ".L_x_1:", "MOV R9, RZ", ".L_x_2:", load, "@P1 BRA `(.L_x_2)",
+                           ".L_x_3:", load, ("FADD R8, R8, R8", {"waits": [0]}), "@P1 BRA `(.L_x_3)", *TURN), text=text)
+        self.assertEqual((row["passes"], row["per_byte"]), (1, (1 + 1024 * 3 + 1) / 4096))
 
     def test_an_array_of_a_list(self):
         kernel = sass("LDC.64 R2, c[0x0][0x230]", ".L_x_1:", ("LDG.E.64 R6, desc[UR4][R2.64]", {"sets": 0}),
