@@ -329,6 +329,11 @@ typedef uint32_t SymbolId;
 /* hints.c: the pragma before a loop over columns, and before one over elements; whether a compiler
  * has to be told that arrays of a loop with that body are apart */
 bool emit_has_many_pairs(const Emitter *e, const NestNode *body);
+/* Whether memory or a fold of that name is declared in the body. */
+bool emit_declares(const NestNode *body, SymbolId name);
+/* Whether the loop takes what trees and folds that are declared outside of it come to. */
+bool emit_takes_others(const NestNode *loop);
+bool emit_takes_gathered(const Emitter *e, const Nest *nest, const NestNode *loop);
 const char *emit_independent(const Emitter *e);
 const char *emit_interleaved(const Emitter *e, const NestNode *body);
 

@@ -51,6 +51,46 @@ bool emit_has_many_pairs(const Emitter *e, const NestNode *body) {
     return written * read + written * (written - 1) / 2 > PAIRS_MAX;
 }
 
+/* Whether memory or a fold of that name is declared in the body. */
+bool emit_declares(const NestNode *body, SymbolId name) {
+    for (const NestNode *node = body; node; node = node->next)
+        if (((node->kind == NEST_ALLOC || node->kind == NEST_FOLD) && node->name == name) ||
+            emit_declares(node->body, name) || emit_declares(node->other, name))
+            return true;
+    return false;
+}
+
+bool emit_takes_others(const NestNode *loop) {
+    for (const NestNode *node = loop->body; node; node = node->next)
+        if (node->kind == NEST_COMBINE && !emit_declares(loop->body, node->array)) return true;
+    return false;
+}
+
+/* Whether two of the phase's arrays may be views of one. */
+static bool may_share(const Emitter *e) {
+    for (uint32_t i = 0; e->f->iteration && i < e->plan->array_count; i++) {
+        const uint32_t parameter = e->plan->arrays[i].parameter;
+        if (parameter == UINT32_MAX || e->f->iteration->sole[parameter]) continue;
+        if (plan_writes(e->phase, i) || plan_value_reads(e->plan, e->phase, i)) return true;
+    }
+    return false;
+}
+
+/* Whether the loop over rows takes what another one has gathered (see small_rows.c), each of its
+ * stores is of a row's own, and no store nor load may be left out: compilers do not compare the
+ * addresses of as many arrays. */
+bool emit_takes_gathered(const Emitter *e, const Nest *nest, const NestNode *loop) {
+    bool takes = false;
+    for (const NestNode *node = loop->body; node; node = node->next) {
+        const bool load = node->kind == NEST_LOAD, store = node->kind == NEST_STORE;
+        if (!load && !store && node->kind != NEST_LET && node->kind != NEST_COMBINE) return false;
+        if ((load || store) && (node->where || node->has_limit)) return false;
+        if (store && nest_reads(loop->body, node->array)) return false;
+        takes |= load && nest->symbols[node->array].kind == NAMED_ALLOC;
+    }
+    return takes && e->phase->shape == SHAPE_ROWS && !may_share(e);
+}
+
 /* The pragma before a loop over columns that says that its iterations are independent (ivdep),
  * where nothing is read or added to at other coordinates. Without it compilers would compare all
  * arrays' addresses, or give up. */

@@ -295,21 +295,6 @@ static void print_main_and_rest(NestPrinter *p, const NestNode *loop, const char
     text_puts(p->out, "}\n");
 }
 
-/* Whether memory or a fold of that name is declared in the body. */
-static bool declares(const NestNode *body, SymbolId name) {
-    for (const NestNode *node = body; node; node = node->next)
-        if (((node->kind == NEST_ALLOC || node->kind == NEST_FOLD) && node->name == name) ||
-            declares(node->body, name) || declares(node->other, name))
-            return true;
-    return false;
-}
-
-static bool takes_others(const NestNode *loop) {
-    for (const NestNode *node = loop->body; node; node = node->next)
-        if (node->kind == NEST_COMBINE && !declares(loop->body, node->array)) return true;
-    return false;
-}
-
 static bool has_serial(const NestNode *body) {
     for (const NestNode *node = body; node; node = node->next)
         if ((node->kind == NEST_LOOP && node->loop != LOOP_UNROLLED) || has_serial(node->body) ||
@@ -318,12 +303,15 @@ static bool has_serial(const NestNode *body) {
     return false;
 }
 
-/* Whether compilers have to be told that iterations are independent: those over a chunk of columns,
- * or the lanes of a tile, in a loop that does more than to take what folds of others come to. */
-static bool is_independent(const NestPrinter *p, const NestNode *loop) {
-    if (p->nest->lanes > 1 || loop->loop != LOOP_SERIAL || has_serial(loop->body)) return false;
+/* What compilers have to be told of a loop whose iterations are independent, or NULL: over a chunk
+ * of columns or a tile's lanes, if it does more than to take what folds of others come to; over
+ * rows, if it takes what was gathered. */
+static const char *independence(const NestPrinter *p, const NestNode *loop) {
+    if (p->nest->lanes > 1 || loop->loop != LOOP_SERIAL || has_serial(loop->body)) return NULL;
+    if (emit_takes_gathered(p->e, p->nest, loop)) return "LS_INDEPENDENT";
     const bool many = nest_has(loop->body, NEST_LOOP) && emit_has_many_pairs(p->e, loop->body);
-    return (many || p->e->phase->shape == SHAPE_COLUMNS) && !takes_others(loop);
+    const bool told = (many || p->e->phase->shape == SHAPE_COLUMNS) && !emit_takes_others(loop);
+    return told ? emit_independent(p->e) : NULL;
 }
 
 /* A batch of rows: a loop that computes each row's own values, then one call that reduces all. */
@@ -367,8 +355,9 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
         p->columns = loop->name;
         print_open_row_non_temporal(p, loop);
     }
-    if (is_independent(p, loop)) {
-        text_printf(p->out, "%s\n", emit_independent(p->e));
+    const char *independent = independence(p, loop);
+    if (independent) {
+        text_printf(p->out, "%s\n", independent);
     } else if (run) {
         if (!carries(p, loop->body, false)) text_puts(p->out, emit_interleaved(p->e, loop->body));
     } else if (loop->loop == LOOP_SERIAL && p->nest->lanes > 1 && (constant || *p->plain->panel)) {
@@ -544,7 +533,7 @@ static bool serves_out(const NestNode *node, const NestNode *all, SymbolId *out)
     const bool writes = node->kind == NEST_STORE || node->kind == NEST_PUSH;
     if (node->kind == NEST_BARRIER || node->kind == NEST_ARRIVE || node->kind == NEST_ADD)
         return false;
-    if (writes && !declares(all->body, node->array)) {
+    if (writes && !emit_declares(all->body, node->array)) {
         if (node->kind == NEST_PUSH || (*out && *out != node->array)) return false;
         *out = node->array;
     }

@@ -359,17 +359,15 @@ static bool drop_unread(Search *s) {
 
 /* ---- what does not vary along an axis ---- */
 
-/* Whether a plan takes no more passes than the best and no more bytes, by less than an array of
- * values of fewer axes. */
+/* Whether a plan takes no more passes than the best, and less than an array of fewer axes more. */
 static bool is_as_good(const Search *s, const Trial *trial) {
     return trial->plan && trial->cost.phases <= s->best.cost.phases &&
            trial->cost.moved <= s->best.cost.moved + 1.0 / 1024;
 }
 
-/* Loop-invariant code motion: what takes more operations for each element than memory leaves time
- * for is computed once for all places along an axis, in a pass of its own. `at_hand`: what takes
- * fewer operations where an earlier phase has what it is made of, as the root of a sum down
- * columns, is computed there. */
+/* Loop-invariant code motion: what takes more operations than memory leaves time for is computed
+ * once for all places along an axis, in a pass of its own. `at_hand`: where an earlier phase has
+ * what it is made of, as the root of a sum down columns, if that takes fewer operations. */
 static bool try_invariants(Search *s, bool at_hand) {
     const Plan *plan = s->best.plan;
     double *costs = arena_alloc(s->best.arena, s->f->value_count * sizeof *costs);
@@ -389,22 +387,20 @@ static bool try_invariants(Search *s, bool at_hand) {
 }
 
 /* What phases down columns compute for a row as a whole, and lanes with a column each would for
- * every column: the phases that have reduced the rows store such values in the place of what they
- * are made of. So they do with what a whole reduction takes of each row (a loss), where that takes
- * fewer bytes. */
+ * every column, is stored by those that have reduced the rows in the place of what it is made of;
+ * so is what a whole reduction takes of each row (a loss), where that takes fewer bytes. */
 static bool try_row_values(Search *s, Shape shape) {
-    const bool columns = shape == SHAPE_COLUMNS;
     const Plan *plan = s->best.plan;
     double *costs = arena_alloc(s->best.arena, s->f->value_count * sizeof *costs);
     Trial trial = begin(s);
-    bool any = false;
+    bool any = false, columns = shape == SHAPE_COLUMNS;
     for (const Phase *p = plan->phases; p < plan->phases + plan->phase_count; p++)
         if (p->shape == shape && p->reduction_count && (columns || !p->outer))
             any |= planner_keep_invariants(plan, p, p->outer, costs, trial.choices.materialised_);
     if (any) build(s, &trial);
-    any = any && is_as_good(s, &trial) &&
-          (columns || (trial.cost.moved <= s->best.cost.moved &&
-                       trial.cost.bytes < s->best.cost.bytes - 1e-9));
+    const Cost cost = trial.cost, best = s->best.cost;
+    const bool fewer = cost.moved <= best.moved && cost.bytes < best.bytes - 1e-9;
+    any = any && is_as_good(s, &trial) && (columns || fewer);
     choose(s, &s->best, &trial, any);
     return any;
 }

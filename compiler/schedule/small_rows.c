@@ -201,6 +201,90 @@ static Index rows_together(SmallRows *s) {
     return make_symbol(s->nest, nest_derived(s->nest, "together", value));
 }
 
+/* A loop over the rows of a batch, of that instance, that goes by the trees of the batch. */
+static NestNode *over_rows(SmallRows *s, Index begin, Index count, size_t which, SymbolId r,
+                           const SymbolId *trees) {
+    Nest *nest = s->nest;
+    NestNode *loop = NULL, **end = &loop,
+             *body = instance(s, make_add(nest, begin, make_symbol(nest, r)), which);
+    for (size_t t = 0; t < s->tree_count; t++)
+        retarget(s, body, s->trees[t]->name, trees[t], make_symbol(nest, r));
+    return nest_add(nest, &end,
+                    (NestNode){.kind = NEST_LOOP,
+                               .loop = LOOP_SERIAL,
+                               .name = r,
+                               .extent = count,
+                               .body = body,
+                               .range = s->row->range});
+}
+
+/* Whether nothing but values and stores is in the body, and no store is to an array that it loads
+ * under a condition. */
+static bool is_straight(const NestNode *body) {
+    for (const NestNode *node = body; node; node = node->next) {
+        const bool value =
+            node->kind == NEST_LET || node->kind == NEST_LOAD || node->kind == NEST_COMBINE;
+        if (!value && node->kind != NEST_STORE) return false;
+        if (node->kind == NEST_LOAD && node->where && nest_stores_to(body, node->array))
+            return false;
+    }
+    return true;
+}
+
+/* Leaves only what loads under conditions need of the body, which then stores what they load, each
+ * to memory of its own for `room` rows; gives the memory, 0 for one that needs a tree. */
+static size_t keep_gathers(SmallRows *s, NestNode ***end, NestNode *loop, Index room,
+                           SymbolId *memory) {
+    Nest *nest = s->nest;
+    NestNode *rest = NULL, **to = &rest, *stores = NULL, **behind = &stores;
+    bool *of_tree = arena_alloc(s->arena, nest->symbol_count * sizeof *of_tree);
+    size_t count = 0;
+    for (NestNode *node = loop->body; node; node = node->next) {
+        if (node->kind == NEST_STORE) continue;
+        const bool tree = node->kind == NEST_COMBINE || nest_uses_any(nest, node, of_tree);
+        of_tree[node->name] = tree;
+        if (!tree) nest_add(nest, &to, *node);
+        if (node->kind != NEST_LOAD || !node->where || count == TREES) continue;
+        const NestSymbol *symbol = &nest->symbols[node->name];
+        const SymbolId own =
+            tree ? 0
+                 : make_alloc(nest, end, SCOPE_WORKER,
+                              arena_printf(s->arena, "%s_of", symbol->name), symbol->type, room);
+        memory[count++] = own;
+        if (own)
+            make_store(nest, &behind, own, make_symbol(nest, loop->name), NULL,
+                       nest_name(nest, node->name));
+    }
+    make_append(&to, stores);
+    loop->body = rest;
+    return count;
+}
+
+/* Loop distribution: what the last loop over rows loads under a condition, as a gather does, is
+ * loaded by a loop of its own. Compilers cannot tell the bounds of a gather, and would make vector
+ * code of nothing in its loop. */
+static void distribute_gathers(SmallRows *s, NestNode ***end, NestNode *loop, NestNode *gathers,
+                               Index room) {
+    SymbolId memory[TREES];
+    if (!is_straight(loop->body)) return;
+    const size_t count = keep_gathers(s, end, gathers, room, memory);
+    size_t next = 0, kept = 0;
+    for (NestNode *node = loop->body; node && next < count; node = node->next) {
+        if (node->kind != NEST_LOAD || !node->where) continue;
+        const SymbolId own = memory[next++];
+        if (!own) continue;
+        *node = (NestNode){.kind = NEST_LOAD,
+                           .name = node->name,
+                           .array = own,
+                           .at = nest_subscript(s->nest, make_symbol(s->nest, loop->name)),
+                           .at_count = 1,
+                           .range = node->range,
+                           .next = node->next};
+        kept++;
+    }
+    if (kept) nest_add(s->nest, end, *gathers);
+}
+
 /* So many rows from `begin` on, of which there is room for `together`: their loops one after the
  * other. */
 static NestNode *batch_of(SmallRows *s, Index begin, Index together, Index count) {
@@ -216,18 +300,15 @@ static NestNode *batch_of(SmallRows *s, Index begin, Index together, Index count
         tree.at_count = 1;
         nest_add(nest, &end, tree);
     }
+    int64_t known;
+    const Index room = index_is_number(together, &known) ? together : make_number(nest, TILE);
     for (size_t i = 0; i <= s->loop_count; i++) {
-        const SymbolId r = make_loop_name(s->nest, "r");
-        NestNode *body = instance(s, make_add(s->nest, begin, make_symbol(s->nest, r)), i);
-        for (size_t t = 0; t < s->tree_count; t++)
-            retarget(s, body, s->trees[t]->name, trees[t], make_symbol(s->nest, r));
-        nest_add(nest, &end,
-                 (NestNode){.kind = NEST_LOOP,
-                            .loop = LOOP_SERIAL,
-                            .name = r,
-                            .extent = count,
-                            .body = body,
-                            .range = s->row->range});
+        NestNode *loop = over_rows(s, begin, count, i, make_loop_name(nest, "r"), trees);
+        if (i == s->loop_count)
+            distribute_gathers(s, &end, loop,
+                               over_rows(s, begin, count, i, make_loop_name(nest, "r"), trees),
+                               room);
+        nest_add(nest, &end, *loop);
     }
     return first;
 }
