@@ -506,8 +506,9 @@ static void same_bits(void **state) {
         if (only && strcmp(only, cases[i].step) != 0) continue;
         make_whole(&cases[i], &whole);
         for (size_t k = i % SIZE_STEP; k < sizeof sizes / sizeof *sizes; k += SIZE_STEP) {
-            if (cases[i].within) run_ranks(&cases[i], &whole, sizes[k], true, k % 2 == 1);
-            if (cases[i].between) run_ranks(&cases[i], &whole, sizes[k], false, k % 2 == 0);
+            const bool graph = k / SIZE_STEP % 2;
+            if (cases[i].within) run_ranks(&cases[i], &whole, sizes[k], true, graph);
+            if (cases[i].between) run_ranks(&cases[i], &whole, sizes[k], false, !graph);
         }
         free_whole(&whole);
     }

@@ -123,8 +123,8 @@ void array_gather(const Array *array, const uint8_t *placed, uint8_t *dense);
 void array_close(Array *array);
 
 /* ---- runner ---- */
-/* Of a program with more steps so many are compiled in the suite where a toolchain takes long, from
- * one that differs among programs: all of them run as text on an emulated GPU. */
+/* In the suite a toolchain compiles at most so many steps of a program, from one on that its name
+ * chooses: every step runs as text on an emulated GPU. */
 enum { STEPS_MOST = 3 };
 extern const ls_compile_options exec_options; /* targets.c: where programs import from */
 enum { PARTS = 64 };
@@ -139,15 +139,19 @@ typedef struct Runner {
     Oracle oracle;
     const char *device;
     uint64_t seed;
-    bool verbose, quick; /* quick: no array of more than 100,000 elements */
+    bool verbose, quick; /* quick: no array of more than 64,000 elements */
     bool together;       /* the texts of a program are compiled together: together.c */
-    bool suite;          /* so are those of most programs; what refuses them is a failure */
-    bool sample;         /* some steps and variants, where each is compiled for long */
-    bool nests;          /* run the plan's nests on the host instead of kernels on a device */
+    /* The texts of 15 programs of 16 are compiled together, and a refusal is a failure; on a GPU
+     * each size has one fill, and sizes come again until every variant has run; a toolchain
+     * compiles STEPS_MOST steps. */
+    bool suite;
+    bool sample; /* one fill as well, STEPS_MOST steps, and each size once */
+    bool nests;  /* run the plan's nests on the host instead of kernels on a device */
     struct NestsMade *nests_made;
     size_t scheduled, unscheduled;   /* phases, of nests */
     size_t rows, not_rows, ran_rows; /* kernels of rows in registers; runs */
     size_t turn;                     /* of nests, which of the ways run */
+    size_t large;                    /* of nests, sizes of the step at which not all do */
     const struct Function *planned;  /* the step at hand as it is planned, for that */
     ls_context *contexts[CONTEXTS];
     const char *threads[CONTEXTS];

@@ -13,7 +13,8 @@
 #include "nests.h"
 
 enum { PARAMETERS = 128, VARIANTS = 48, LARGE = 100000, QUICK_LARGE = 64000, ZEROS_LARGE = 140000 };
-/* Nests are left out of, and with --quick each runs at some of the lengths from the second on. */
+/* Nests do not run on arrays of more elements than the first; with --quick, on arrays of more than
+ * the second, a third of the ways runs at each size but a step's first of that kind. */
 enum { NESTS_LARGE = 2500, NESTS_SHARED = 128, NESTS_SHARE = 3 };
 
 /* A step of each layout, and a dense one whose optional outs nobody binds. */
@@ -133,7 +134,8 @@ static void share_ways(const Run *run, NestsJob *job) {
     for (uint32_t i = 0; i < run->image->parameter_count; i++)
         if (run->arrays[i].count > largest) largest = run->arrays[i].count;
     job->turn = run->runner->turn++;
-    if (run->runner->quick && largest > NESTS_SHARED) job->share = NESTS_SHARE;
+    if (run->runner->quick && largest > NESTS_SHARED && run->runner->large++ > 0)
+        job->share = NESTS_SHARE;
 }
 
 /* The plan as nests on the host, instead of kernels on a device. */
@@ -593,8 +595,8 @@ static bool has_turn(const Runner *runner, const Directives *directives, size_t 
     }
     const bool all =
         !(runner->suite || runner->sample) || strcmp(runner->device, LS_TARGET_CPU) == 0;
-    return directives->fill[fill] &&
-           (all || fills > directives->set_count || set % fills == number);
+    return directives->fill[fill] && (all || fills > directives->set_count ||
+                                      (set + set / directives->set_count) % fills == number);
 }
 
 /* So many times each size is run that every variant has its turn. In a sample it is once; in the
@@ -606,15 +608,21 @@ static uint32_t rounds_of(const Runner *runner, const Directives *directives, ui
     return runner->sample || runner->suite || runs == 0 ? 1 : (most + runs - 1) / runs;
 }
 
-/* In the suite sizes come again until every variant for contiguous arrays has run. Some give their
- * turns up, which are at sizes not theirs, and some have no size here: at most three turns each. */
-static bool comes_again(const Runner *runner, const ls_image *image, const bool *ran,
-                        uint32_t turns, uint32_t most) {
+/* In the suite sizes come again until every variant has run. Some give their turns up, which are at
+ * sizes not theirs, and some have no size here: at most three turns each. */
+static bool comes_again(const Runner *runner, const ls_image *image, const bool *ran, size_t set,
+                        uint32_t most) {
     bool all = true;
-    if (!runner->suite || turns == 0 || turns >= 3 * most) return false;
-    for (uint32_t v = 0; v < image->variant_count && v < VARIANTS; v++)
-        all &= ran[v] || !suits(image, v, LAYOUT_DENSE);
-    return turns < most || !all;
+    if (!runner->suite || set >= 3 * most) return false;
+    for (uint32_t v = 0; v < image->variant_count && v < VARIANTS; v++) all &= ran[v];
+    return set < most || !all;
+}
+
+/* In the suite: which variants have no size here, or no turn at one. */
+static void print_never_ran(const Runner *runner, const ls_image *image, const bool *ran,
+                            const char *step) {
+    for (uint32_t v = 0; runner->suite && v < image->variant_count && v < VARIANTS; v++)
+        if (!ran[v]) printf("  never ran: plan '%s' of %s\n", image->variants[v].name, step);
 }
 
 static bool run_step(Runner *runner, const Program *program, const Directives *directives,
@@ -646,16 +654,15 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
     uint32_t turns[LAYOUT_COUNT] = {(uint32_t)random_bits(state) % 64,
                                     (uint32_t)random_bits(state) % 64,
                                     (uint32_t)random_bits(state) % 64};
-    uint32_t most = 1, first = turns[LAYOUT_DENSE];
+    uint32_t most = 1;
     bool ran[VARIANTS] = {false};
+    runner->large = 0;
     for (int layout = 0; layout < LAYOUT_COUNT; layout++)
         for (uint32_t i = 0; i < images; i++)
             if (variants_of(limits[i].image, (Layout)layout) > most)
                 most = variants_of(limits[i].image, (Layout)layout);
     const size_t sets = directives->set_count;
-    for (size_t set = 0;
-         ok && (set < sets || comes_again(runner, image, ran, turns[LAYOUT_DENSE] - first, most));
-         set++) {
+    for (size_t set = 0; ok && (set < sets || comes_again(runner, image, ran, set, most)); set++) {
         Sizes sizes;
         if (!sizes_open(&sizes, &directives->sets[set % sets], image)) {
             printf("  the directives of %s do not name every axis of %s\n", program->name, name);
@@ -676,6 +683,7 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
         }
         sizes_close(&sizes);
     }
+    if (ok) print_never_ran(runner, image, ran, name);
     free(run);
     free(limits);
     for (size_t c = 0; c < runner->context_count; c++)

@@ -209,7 +209,8 @@ class Bulk:
             if isinstance(step, Loop):
                 step.path = self.one_pass(step.path)
                 moved = frozenset((self.code[at].kind, self.name(at)) for at in walk(step.path) if self.is_large(at))
-                if moved and len(step.path) > len(longest.get(moved, Loop([])).path):
+                before = longest.get(moved)
+                if moved and (not before or len(list(walk(step.path))) > len(list(walk(before.path)))):
                     longest[moved] = step
         return [step for step in path if not isinstance(step, Loop) or
                 not any(self.is_large(at) for at in walk(step.path)) or any(step is loop for loop in longest.values())]

@@ -164,6 +164,12 @@ def impossible(row):
     return [f"{row['share']:.0f} % of a copy, more than {most:.0f}"] if row["share"] > most + 0.5 else []
 
 
+def gone(known, rows, wanted):
+    """The kernels known of these cases that were not measured: of another text, or not understood."""
+    names = {case.name for case in wanted}
+    return [name for name in known if name not in rows and re.sub(r" #\d+$", "", name) in names]
+
+
 def check(lockstep, chip, wanted):
     """Whether a row is worse than the table's or not there, or says what cannot be."""
     made_with, known = read_table(chip)
@@ -185,6 +191,9 @@ def check(lockstep, chip, wanted):
         better += not said and bool(worse(known[name], row))
         for text in said:
             print(f"{chip}: {name}: {text}")
+    for name in gone(known, rows, wanted):
+        print(f"{chip}: {name}: not seen any more")
+        failures += 1
     print(f"{chip}: {len(rows)} kernels of {len(wanted)} cases, {failures} worse than the table, {better} better")
     return failures or not rows
 
@@ -214,6 +223,8 @@ def record(lockstep, chip, options):
         made = measured(lockstep, chip, [case])
         for name in [name for name, row in made.items() if impossible(row)]:
             print(f"{chip}: {name} is left out: {impossible(made.pop(name))[0]}", file=sys.stderr)
+        for name in gone(rows, made, [case]):
+            print(f"{chip}: {name}: not seen any more", file=sys.stderr)
         rows = {name: row for name, row in rows.items() if re.sub(r" #\d+$", "", name) != case.name} | made
         rows = dict(sorted(rows.items(), key=lambda entry: (place[re.sub(r" #\d+$", "", entry[0])], entry[0])))
         count += len(made)
@@ -237,7 +248,10 @@ def show(lockstep, chip, step, sizes, row=None):
     with open(path) as file:
         axes = cases.axes_of(file.read())[name]
     case = cases.Case(f"{name} {sizes}", path, name, sizes, tuple(cases.lengths_of(axes, sizes, row).items()))
-    print(table(chip, dict(measure(lockstep, chip, case))), end="")
+    rows = dict(measure(lockstep, chip, case))
+    if not rows:
+        sys.exit(f"{chip}: {case.name}: no kernel of it is seen to move an array")
+    print(table(chip, rows), end="")
 
 
 def main(words):

@@ -1,6 +1,7 @@
 """Figures of small listings, written by hand, whose answers are known."""
 import os
 import re
+import types
 import unittest
 
 import amd
@@ -479,6 +480,11 @@ class Table(unittest.TestCase):
     def test_more_than_the_ceiling_is_an_error(self):
         self.assertEqual([gauge.impossible({**self.ROW, "share": share}) for share in (80.4, 93.2)], [[], []])
         self.assertEqual(gauge.impossible({**self.ROW, "share": 112.0}), ["112 % of a copy, more than 93"])
+
+    def test_a_kernel_that_is_gone(self):
+        wanted = [types.SimpleNamespace(name="a n=1"), types.SimpleNamespace(name="b n=1")]
+        known = {"a n=1": {}, "b n=1 #1": {}, "b n=1 #2": {}, "c n=1": {}}
+        self.assertEqual(gauge.gone(known, {"a n=1": {}, "b n=1 #1": {}}, wanted), ["b n=1 #2"])
 
     def test_tables_hold_what_can_be(self):
         for chip in chips.CHIPS:
