@@ -66,13 +66,20 @@ bool emit_takes_others(const NestNode *loop) {
     return false;
 }
 
-/* Whether two of the phase's arrays may be views of one. */
+/* Whether two of the phase's arrays may be views of one, in an iteration of a `for`. (In parts of
+ * one the views of an array are read at other places than its rows under conditions alone.) */
 static bool may_share(const Emitter *e) {
     for (uint32_t i = 0; e->f->iteration && i < e->plan->array_count; i++) {
         const uint32_t parameter = e->plan->arrays[i].parameter;
         if (parameter == UINT32_MAX || e->f->iteration->sole[parameter]) continue;
         if (plan_writes(e->phase, i) || plan_value_reads(e->plan, e->phase, i)) return true;
     }
+    return false;
+}
+
+static bool stores_by(const NestNode *store, SymbolId row) {
+    for (size_t i = 0; i < store->at_count; i++)
+        if (index_uses(store->at[i], row)) return true;
     return false;
 }
 
@@ -85,7 +92,8 @@ bool emit_takes_gathered(const Emitter *e, const Nest *nest, const NestNode *loo
         const bool load = node->kind == NEST_LOAD, store = node->kind == NEST_STORE;
         if (!load && !store && node->kind != NEST_LET && node->kind != NEST_COMBINE) return false;
         if ((load || store) && (node->where || node->has_limit)) return false;
-        if (store && nest_reads(loop->body, node->array)) return false;
+        if (store && (nest_reads(loop->body, node->array) || !stores_by(node, loop->name)))
+            return false;
         takes |= load && nest->symbols[node->array].kind == NAMED_ALLOC;
     }
     return takes && e->phase->shape == SHAPE_ROWS && !may_share(e);

@@ -20,14 +20,13 @@
  * That takes some 10 ms. */
 enum { WORK = 1 << 19, VALUE_WORK = 2, PHASE_WORK = 32 };
 
-/* And for the first plan, where nothing is read back. */
-enum { FIRST_WORK = WORK };
+enum { FIRST_WORK = WORK }; /* for the first plan, where nothing is read back */
 /* Where that is too little: at most so many values are materialised before any are tried, and at
  * most one for eight phases that wait for each other. */
 enum { ESTIMATED = 64 };
 
-/* Phases up to which a reduction is tried in every later pass; beyond, only in passes that could
- * then share a space. */
+/* Phases up to which invariants are tried, and a reduction in every later pass; beyond, only in
+ * passes that could then share a space. */
 enum { FEW_PHASES = 12 };
 
 /* A launch, in bytes for each element of the largest space. */
@@ -366,10 +365,11 @@ static bool is_as_good(const Search *s, const Trial *trial) {
 }
 
 /* Loop-invariant code motion: what takes more operations than memory leaves time for is computed
- * once for all places along an axis, in a pass of its own. `at_hand`: where an earlier phase has
- * what it is made of, as the root of a sum down columns, if that takes fewer operations. */
+ * once for all places along an axis, in a pass of its own; `at_hand`: in an earlier one, where that
+ * takes fewer operations. Schedules of columns do so; iterations keep states in registers. */
 static bool try_invariants(Search *s, bool at_hand) {
     const Plan *plan = s->best.plan;
+    if (plan->phase_count > FEW_PHASES || (s->f->iteration && !at_hand)) return false;
     double *costs = arena_alloc(s->best.arena, s->f->value_count * sizeof *costs);
     Trial best = {.plan = NULL};
     for (const Phase *p = plan->phases; p < plan->phases + plan->phase_count; p++)
@@ -509,7 +509,7 @@ static Search search(const Function *function, bool wholes_first) {
         better |= try_without(&s);
     }
     for (Shape i = SHAPE_ROWS; i <= SHAPE_COLUMNS && !s.stopped; i++) try_row_values(&s, i);
-    while (!s.stopped && try_invariants(&s, true)) continue;
+    for (int i = 0; i < FEW_PHASES && !s.stopped && try_invariants(&s, true); i++) continue;
     while (drop_unread(&s)) continue;
     return s;
 }

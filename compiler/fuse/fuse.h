@@ -467,8 +467,8 @@ int planner_by_saved(const void *a, const void *b);             /* of Candidates
 size_t planner_keep_many(const ValueCosts *costs, const Plan *plan, const uint32_t *users,
                          Arena *arena, double times, bool *chosen);
 /* Chooses what the phase computes again for each place along these axes although it does not vary
- * there, in 8 operations or more: the largest such expressions, of rank 1 at least. `costs` is
- * scratch of a number for each value. Whether there were any. */
+ * there, in 8 operations or more, of which some may count twice: the largest such expressions, of
+ * rank 1 at least. `costs` is scratch of a number for each value. Whether there were any. */
 bool planner_keep_invariants(const Plan *plan, const Phase *phase, AxisSet along, double *costs,
                              bool *chosen);
 

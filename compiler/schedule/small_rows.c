@@ -13,6 +13,7 @@
 #include "schedule/schedule.h"
 
 enum { TILE = 1024, SMALL = 512, PART = 256, TREES = 16, LOOPS = 8, ROWS = 64, FEW_ROWS = 16 };
+enum { GATHERS = 4 }; /* at most, of a loop, are kept on the stack */
 
 typedef struct SmallRows {
     ItemBuilder *items;
@@ -218,21 +219,24 @@ static NestNode *over_rows(SmallRows *s, Index begin, Index count, size_t which,
                                .range = s->row->range});
 }
 
-/* Whether nothing but values and stores is in the body, and no store is to an array that it loads
- * under a condition. */
+/* Whether nothing but values and stores is in the body, a few loads under conditions among them,
+ * and no store is to an array that it loads so. */
 static bool is_straight(const NestNode *body) {
+    size_t gathers = 0;
     for (const NestNode *node = body; node; node = node->next) {
         const bool value =
             node->kind == NEST_LET || node->kind == NEST_LOAD || node->kind == NEST_COMBINE;
         if (!value && node->kind != NEST_STORE) return false;
         if (node->kind == NEST_LOAD && node->where && nest_stores_to(body, node->array))
             return false;
+        gathers += node->kind == NEST_LOAD && node->where;
     }
-    return true;
+    return gathers && gathers <= GATHERS;
 }
 
 /* Leaves only what loads under conditions need of the body, which then stores what they load, each
- * to memory of its own for `room` rows; gives the memory, 0 for one that needs a tree. */
+ * to memory of its own for `room` rows: `memory[i]`, or 0 for one that needs a tree. Gives their
+ * number. */
 static size_t keep_gathers(SmallRows *s, NestNode ***end, NestNode *loop, Index room,
                            SymbolId *memory) {
     Nest *nest = s->nest;
@@ -244,7 +248,7 @@ static size_t keep_gathers(SmallRows *s, NestNode ***end, NestNode *loop, Index 
         const bool tree = node->kind == NEST_COMBINE || nest_uses_any(nest, node, of_tree);
         of_tree[node->name] = tree;
         if (!tree) nest_add(nest, &to, *node);
-        if (node->kind != NEST_LOAD || !node->where || count == TREES) continue;
+        if (node->kind != NEST_LOAD || !node->where) continue;
         const NestSymbol *symbol = &nest->symbols[node->name];
         const SymbolId own =
             tree ? 0
@@ -265,7 +269,7 @@ static size_t keep_gathers(SmallRows *s, NestNode ***end, NestNode *loop, Index 
  * code of nothing in its loop. */
 static void distribute_gathers(SmallRows *s, NestNode ***end, NestNode *loop, NestNode *gathers,
                                Index room) {
-    SymbolId memory[TREES];
+    SymbolId memory[GATHERS];
     if (!is_straight(loop->body)) return;
     const size_t count = keep_gathers(s, end, gathers, room, memory);
     size_t next = 0, kept = 0;
