@@ -490,21 +490,27 @@ static void failing_allocations(void **state) {
 
 typedef struct Variables {
     const char *launcher;
-    const char *set[9]; /* name, value; "R" and "S" stand for rank and size */
+    /* name, value; "R" and "S" stand for rank and size, "J" for a number of this test's own: it
+     * runs beside itself, by other devices */
+    const char *set[9];
 } Variables;
 static const Variables launchers[] = {
-    {"torchrun", {"RANK", "R", "WORLD_SIZE", "S", "MASTER_PORT", "29500"}},
+    {"torchrun", {"RANK", "R", "WORLD_SIZE", "S", "MASTER_PORT", "J"}},
     {"Open MPI", {"OMPI_COMM_WORLD_RANK", "R", "OMPI_COMM_WORLD_SIZE", "S"}},
     {"MPICH", {"PMI_RANK", "R", "PMI_SIZE", "S"}},
-    {"Slurm", {"SLURM_PROCID", "R", "SLURM_STEP_NUM_TASKS", "S", "SLURM_JOB_ID", "7"}},
+    {"Slurm", {"SLURM_PROCID", "R", "SLURM_STEP_NUM_TASKS", "S", "SLURM_JOB_ID", "J"}},
 };
 
 static void set_variables(const Variables *row, int rank, int size) {
     char number[16];
     for (size_t i = 0; row->set[i]; i += 2) {
         const char *value = row->set[i + 1];
-        if (strcmp(value, "R") == 0 || strcmp(value, "S") == 0) {
-            snprintf(number, sizeof number, "%d", value[0] == 'R' ? rank : size);
+        if (strlen(value) == 1) {
+            const int job = (int)getppid();
+            snprintf(number, sizeof number, "%d",
+                     value[0] == 'R'   ? rank
+                     : value[0] == 'S' ? size
+                                       : job);
             value = number;
         }
         setenv(row->set[i], value, 1);
