@@ -315,7 +315,9 @@ static NestNode *one_item(ColumnsBuilder *b, Index item, Index place) {
     ColumnTile *tile = &b->tile;
     Nest *nest = b->nest;
     NestNode *body = NULL, **inside = &body;
-    const bool by_tiles = nest->lanes == 1 && !b->slot && !is_one(b->chunks);
+    /* a fused kernel has all tiles of the chunks that are a thread's (see emit/row_fusion.c) */
+    const bool by_tiles =
+        nest->lanes == 1 && !b->slot && !is_one(b->chunks) && !b->items->numbers->row_fusion;
     Index outer = make_number(b->nest, 0);
     const Index chunk = by_tiles ? find_chunk_of_tile(b, &inside, item, &outer)
                                  : find_chunk(b, &inside, item, place, &outer);
