@@ -150,7 +150,7 @@ typedef struct Runner {
     struct NestsMade *nests_made;
     size_t scheduled, unscheduled;   /* phases, of nests */
     size_t rows, not_rows, ran_rows; /* kernels of rows in registers; runs */
-    size_t turn;                     /* of nests, which of the ways run */
+    size_t turn;                     /* of nests, which of the schedules run */
     size_t large;                    /* of nests, sizes of the step at which not all do */
     const struct Function *planned;  /* the step at hand as it is planned, for that */
     ls_context *contexts[CONTEXTS];

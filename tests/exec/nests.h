@@ -22,7 +22,7 @@ typedef struct NestsJob {
     int launches;
     bool transformed; /* too: each again behind the passes that apply to it */
     uint64_t seed;
-    size_t share, turn; /* of the ways and units each `share`-th runs, whose turn it is; 0: all */
+    size_t share, turn; /* of schedules and units each `share`-th runs, whose turn it is; 0: all */
     void (*reset)(void *user);
     bool (*compare)(void *user, const char *way);
     void *user;

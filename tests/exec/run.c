@@ -14,7 +14,7 @@
 
 enum { PARAMETERS = 128, VARIANTS = 48, LARGE = 100000, QUICK_LARGE = 64000, ZEROS_LARGE = 140000 };
 /* Nests do not run on arrays of more elements than the first; with --quick, on arrays of more than
- * the second, a third of the ways runs at each size but a step's first of that kind. */
+ * the second, a third of the schedules runs at each size but a step's first of that kind. */
 enum { NESTS_LARGE = 2500, NESTS_SHARED = 128, NESTS_SHARE = 3 };
 
 /* A step of each layout, and a dense one whose optional outs nobody binds. */
