@@ -39,7 +39,6 @@ typedef struct Run { /* one step at one size with one fill */
     const Limits *limits;   /* of the image, and those of its parts */
     uint32_t *turns;        /* by layout: which of its variants is the next */
     bool *ran;              /* by variant of the image: whether it has run */
-    bool again;             /* sizes come again, for variants that have not run */
 } Run;
 
 /* Random data, the values the directives ask for, defaults where the normal fill leaves a cell
@@ -481,25 +480,6 @@ static void choose_variants(const Run *run, ls_step *step, Layout layout, bool w
     }
 }
 
-/* Where sizes come again, for variants that have not run: gives the turn to the next of those that
- * arrays of the layout may run; false: all have. */
-static bool find_turn(const Run *run, Layout layout) {
-    const uint32_t count = variants_of(run->image, layout);
-    for (uint32_t tries = 0; run->again && tries < count; tries++) {
-        uint32_t turn = run->turns[layout] % count;
-        for (uint32_t v = 0; v < run->image->variant_count && v < VARIANTS; v++)
-            if (suits(run->image, v, layout) && turn-- == 0 && !run->ran[v]) return true;
-        run->turns[layout]++;
-    }
-    return !run->again;
-}
-
-static bool has_turns(const Run *run) {
-    bool any = false;
-    for (int layout = 0; layout < LAYOUT_COUNT; layout++) any |= find_turn(run, (Layout)layout);
-    return any;
-}
-
 /* Marks the variants of the name that the last launch had. */
 static void mark_variant(Run *run, ls_step *step) {
     ls_step_statistics statistics;
@@ -510,7 +490,6 @@ static void mark_variant(Run *run, ls_step *step) {
 
 static bool run_on(Run *run, size_t context_index, ls_step *step, Layout layout, uint64_t *state) {
     ls_context *context = run->runner->contexts[context_index];
-    if (!find_turn(run, layout)) return true;
     choose_variants(run, step, layout, random_bits(state) % 2 != 0);
     for (uint32_t i = 0; i < run->image->parameter_count; i++)
         array_place(&run->arrays[i], layout, state);
@@ -574,7 +553,6 @@ static bool has_optional(const Run *run) {
  * but for the matrix's largest elementwise ones, where a second opinion would cost minutes too. */
 static bool run_at(Run *run, const Function *function, ls_step *steps[CONTEXTS][STEPS],
                    uint32_t rounds, uint64_t *state) {
-    if (!has_turns(run)) return true;
     make_inputs(run, state);
     size_t largest = 0;
     for (uint32_t i = 0; i < run->image->parameter_count; i++)
@@ -593,9 +571,8 @@ static bool run_at(Run *run, const Function *function, ls_step *steps[CONTEXTS][
             for (size_t c = 0; ok && dense && c < count; c++)
                 if (c == turn || (largest > 4000 && !(run->program->single && largest > LARGE)))
                     ok = run_on(run, c, steps[c][LAYOUT_DENSE], LAYOUT_DENSE, state) && ok;
-            Layout other = pitched && random_bits(state) % 3 ? LAYOUT_PITCHED : LAYOUT_STRIDED;
-            if (!find_turn(run, other))
-                other = other == LAYOUT_STRIDED && pitched ? LAYOUT_PITCHED : LAYOUT_STRIDED;
+            const Layout other =
+                pitched && random_bits(state) % 3 ? LAYOUT_PITCHED : LAYOUT_STRIDED;
             if (ok && (other == LAYOUT_PITCHED || strided))
                 ok = run_on(run, turn, steps[turn][other], other, state);
             run->sparing = true;
@@ -631,13 +608,12 @@ static uint32_t rounds_of(const Runner *runner, const Directives *directives, ui
     return runner->sample || runner->suite || runs == 0 ? 1 : (most + runs - 1) / runs;
 }
 
-/* In the suite sizes come again until every variant has had a turn, and then, twice, for those that
- * have not run: some give their turns up, which are at sizes not theirs, and some have no size
- * here. */
+/* In the suite sizes come again until every variant has run. Some give their turns up, which are at
+ * sizes not theirs, and some have no size here: at most three turns each. */
 static bool comes_again(const Runner *runner, const ls_image *image, const bool *ran, size_t set,
-                        size_t sets, uint32_t most) {
+                        uint32_t most) {
     bool all = true;
-    if (!runner->suite || set >= 2 * sets + (sets > most ? sets : most)) return false;
+    if (!runner->suite || set >= 3 * most) return false;
     for (uint32_t v = 0; v < image->variant_count && v < VARIANTS; v++) all &= ran[v];
     return set < most || !all;
 }
@@ -686,8 +662,7 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
             if (variants_of(limits[i].image, (Layout)layout) > most)
                 most = variants_of(limits[i].image, (Layout)layout);
     const size_t sets = directives->set_count;
-    for (size_t set = 0; ok && (set < sets || comes_again(runner, image, ran, set, sets, most));
-         set++) {
+    for (size_t set = 0; ok && (set < sets || comes_again(runner, image, ran, set, most)); set++) {
         Sizes sizes;
         if (!sizes_open(&sizes, &directives->sets[set % sets], image)) {
             printf("  the directives of %s do not name every axis of %s\n", program->name, name);
@@ -703,8 +678,7 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
                          .fill = (Fill)fill,
                          .limits = limits,
                          .turns = turns,
-                         .ran = ran,
-                         .again = set >= sets && set >= most};
+                         .ran = ran};
             ok = run_at(run, function, steps, rounds_of(runner, directives, most), state);
         }
         sizes_close(&sizes);
