@@ -18,8 +18,9 @@ config.test_format = Programs(
     root=tests,
     source=config.lockstep_source,
     folders=["ahead", "api", "interp", "rtc", "numerics", "files", "driver", "monitor", "fuzz", "simt", "soak"],
-    # `exec` holds the compiled code; ranks load the same texts
-    environments={"api": {"LOCKSTEP_CC": plain_compiler(), "SIMT_CACHE": simt_cache(config.lockstep_build)}},
+    # `exec` holds the compiled code; ranks load the same texts; one goes over 2^31 elements
+    environments={"api": {"LOCKSTEP_CC": plain_compiler(), "SIMT_CACHE": simt_cache(config.lockstep_build)},
+                  "api/huge_test": {}},
     helpers=["ir_tool", "library", "sources"],
     listed={os.path.join(tests, "exec", "exec_runner"): ["--suite"], os.path.join(tests, "simt", "simt_exec"): ["--suite"]},
 )

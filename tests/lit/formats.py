@@ -61,7 +61,7 @@ class Texts(lit.formats.ShTest):
 class Programs(lit.formats.TestFormat):
     """Each executable in `folders` is a test. A program in `listed` names its tests, one a line, when
     called with --list, and runs one of them with --only NAME and the words that `listed` has for it.
-    The programs of a folder in `environments` have its variables too.
+    The programs of a folder in `environments` have its variables too, unless they have an entry of their own.
     Exit status 77 means skipped."""
 
     def __init__(self, root, source, folders, environments, helpers, listed):
@@ -101,7 +101,9 @@ class Programs(lit.formats.TestFormat):
         return test
 
     def execute(self, test, lit_config):
-        environment = dict(test.config.environment, **self.environments.get(test.path_in_suite[0], {}))
+        folder, name = test.path_in_suite
+        added = self.environments.get(f"{folder}/{name}", self.environments.get(folder, {}))
+        environment = dict(test.config.environment, **added)
         out, err, status, late = run_limited(test.command, self.source, environment, subprocess.STDOUT)
         report = f"$ {' '.join(test.command)}\n{out}{err}exit status {status}\n"
         if late:

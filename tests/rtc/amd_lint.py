@@ -7,8 +7,8 @@
     amd_lint.py --library SOURCES STEPFILE...
                                              the texts that SOURCES, see sources.c, writes of
                                              programs: of every step one for each way in which
-                                             its blocks wait for each other; --all: every text, for
-                                             every chip
+                                             its blocks wait for each other, every other one of
+                                             these; --all: every text, for every chip
 
 A rule is a function of a Listing that gives (number of a line, what is wrong there); RULES has
 them all. LOCKSTEP_CLANG_AMD names the compiler, by default clang-19. Exit status 1 for a fault."""
@@ -343,8 +343,8 @@ def lint_text(job):
 
 
 def library_jobs(folder, every):
-    """All texts for all chips; or of each step one for each way, for gfx942, and some of them for
-    another chip."""
+    """All texts for all chips; or of each step one for each way: of these every other one for
+    gfx942, and half of the rest for another chip."""
     paths = sorted(os.path.join(folder, name) for name in os.listdir(folder))
     if every:
         return [(chip, path) for path in paths for chip in CHIPS]
@@ -354,8 +354,8 @@ def library_jobs(folder, every):
         if any(way):
             chosen.setdefault((os.path.basename(path).rsplit(".", 2)[0], way), path)
     paths, others = list(chosen.values()), [chip for chip in CHIPS if chip != "gfx942"]
-    return [("gfx942", path) for path in paths] + \
-        [(others[i % len(others)], path) for i, path in enumerate(paths[::3])]
+    return [("gfx942", path) for path in paths[::2]] + \
+        [(others[i % len(others)], path) for i, path in enumerate(paths[1::4])]
 
 
 def run(jobs, work):

@@ -1,13 +1,13 @@
 /* library.c: what the real toolchain makes of the kernels of some programs for one target.
  *
- *     library [--all | --half | --quarter | --clang] TARGET FILE...
+ *     library [--all | --part K/N | --clang] TARGET FILE...
  *
  * No kernel may go to local memory more often than rtc_spills says, and no access by fours or
  * eights may be split: there must be as many wide loads and stores as the source has. The first
  * variant of every step is made, which for most runs all phases in one kernel; with --all, every
- * variant, with --half, two steps of four, with --quarter, two of eight that --half does not make,
- * with --clang, clang makes it where hipRTC would. The steps of a file are one module each in a
- * namespace of its own, since a toolchain takes longer to begin than for most steps. */
+ * variant, with --part, two steps of 2 N, from the Kth pair on (0 is the first), with --clang,
+ * clang makes it where hipRTC would. The steps of a file are one module each in a namespace of its
+ * own, since a toolchain takes longer to begin than for most steps. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -173,20 +173,17 @@ static bool make_file(Tally *tally, bool all) {
 
 int main(int count, char **words) {
     const bool all = count > 1 && strcmp(words[1], "--all") == 0;
-    const bool half = count > 1 && strcmp(words[1], "--half") == 0;
-    const bool quarter = count > 1 && strcmp(words[1], "--quarter") == 0;
+    const bool part = count > 2 && strcmp(words[1], "--part") == 0;
     const bool clang = count > 1 && strcmp(words[1], "--clang") == 0;
-    const int first = all || half || quarter || clang ? 2 : 1;
-    if (count <= first + 1 || !rtc_for_target(words[first])) {
-        fprintf(stderr, "usage: library [--all | --half | --quarter | --clang] TARGET FILE...\n");
+    const int first = part ? 3 : all || clang ? 2 : 1;
+    Tally tally = {.clang = clang, .stride = 1};
+    const bool known = !part || (sscanf(words[2], "%zu/%zu", &tally.rest, &tally.stride) == 2 &&
+                                 tally.rest < tally.stride);
+    if (!known || count <= first + 1 || !rtc_for_target(words[first])) {
+        fprintf(stderr, "usage: library [--all | --part K/N | --clang] TARGET FILE...\n");
         return 2;
     }
-    Tally tally = {.target = words[first],
-                   .clang = clang,
-                   .stride = half      ? 2
-                             : quarter ? 4
-                                       : 1,
-                   .rest = quarter};
+    tally.target = words[first];
     bool ok = true;
     for (int i = first + 1; i < count; i++) {
         tally.file = words[i];

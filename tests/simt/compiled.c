@@ -2,8 +2,8 @@
  * a test are processes, and each of them loads the same texts. Without the variable nothing is
  * kept.
  *
- * A library's key is made of the text, of the command line and where it finds its compiler, and of
- * the headers that the text includes. */
+ * A library's key is made of the text, of the command line, of the compiler's file, and of the
+ * headers that the text includes. */
 #include <fcntl.h>
 #include <glob.h>
 #include <stdint.h>
@@ -51,18 +51,38 @@ static bool add_headers(Key *key, const char *pattern) {
     return good;
 }
 
+/* The compiler by the first file of its name on PATH: which, how large and of when it is, as
+ * another version is. */
+static bool add_compiler(Key *key, const char *name) {
+    const char *search = getenv("PATH");
+    for (const char *at = search ? search : ""; *at; at += strspn(at, ":")) {
+        char path[PATH_SIZE];
+        struct stat file;
+        const int folder = (int)strcspn(at, ":");
+        const int size = snprintf(path, sizeof path, "%.*s/%s", folder, at, name);
+        at += folder;
+        if (size < 0 || size >= PATH_SIZE || access(path, X_OK) != 0 || stat(path, &file) != 0)
+            continue;
+        const int64_t facts[] = {(int64_t)file.st_size, (int64_t)file.st_mtim.tv_sec,
+                                 (int64_t)file.st_mtim.tv_nsec};
+        add_text(key, path);
+        add(key, facts, sizeof facts);
+        return true;
+    }
+    return false;
+}
+
 /* The library's path there. The paths of the text and of what is made of it, which are others each
  * time, are no part of the key. */
 static bool find_path(char path[PATH_SIZE], const char *text, char *const *words,
                       const char *library) {
-    const char *folder = getenv("SIMT_CACHE"), *search = getenv("PATH");
+    const char *folder = getenv("SIMT_CACHE");
     Key key = {{UINT64_C(0xcbf29ce484222325), UINT64_C(0x84222325cbf29ce4)}};
     if (!folder || !*folder) return false;
     for (size_t i = 0; words[i]; i++)
         if (words[i] != library && words[i] != text) add_text(&key, words[i]);
-    add_text(&key, search ? search : "");
-    if (!add_headers(&key, SIMT_FOLDER "/*.h") || !add_headers(&key, SIMT_FOLDER "/ptx/*.h") ||
-        !add_file(&key, text))
+    if (!add_compiler(&key, words[0]) || !add_headers(&key, SIMT_FOLDER "/*.h") ||
+        !add_headers(&key, SIMT_FOLDER "/ptx/*.h") || !add_file(&key, text))
         return false;
     const int size = snprintf(path, PATH_SIZE, "%s/%016llx%016llx.so", folder,
                               (unsigned long long)key.half[0], (unsigned long long)key.half[1]);
