@@ -68,7 +68,7 @@ ls_status dataset_take(ls_dataset *dataset, DataArray *array, const ls_file *fil
         void *data;
     } where = {.mapped = map + found->offset};
     array->mapped = true;
-    array->swapped = found->swapped && ls_type_size(found->type) > 1;
+    array->swapped = found->swapped;
     array->shape[0] = 1;
     memcpy(array->shape + sample, found->shape, found->rank * sizeof *found->shape);
     *tensor = (ls_tensor){.data = where.data,

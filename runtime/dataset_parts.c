@@ -16,8 +16,8 @@
 static const char call[] = "ls_dataset_create";
 
 static bool is_archive(const char *file) {
-    const size_t size = strlen(file);
-    return size >= 4 && strcmp(file + size - 4, ".tar") == 0;
+    const char *end = strrchr(file, '.');
+    return end && strcmp(end, ".tar") == 0;
 }
 
 /* Of a pattern, as in a shell, a file of that very name is that file. */

@@ -207,7 +207,7 @@ static void transpose(const ls_file_array *array, const char *from, char *to, ui
 void file_convert(ls_type type, bool swapped, void *data, size_t bytes) {
     size_t size = ls_type_size(type);
     unsigned char *at = data;
-    for (size_t i = 0; swapped && size > 1 && i + size <= bytes; i += size)
+    for (size_t i = 0; swapped && i + size <= bytes; i += size)
         for (size_t j = 0; j < size / 2; j++) {
             unsigned char byte = at[i + j];
             at[i + j] = at[i + size - 1 - j];

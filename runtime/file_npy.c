@@ -71,13 +71,13 @@ static bool read_type(Header *h) {
     if (!quoted(h, text, sizeof h->type_name))
         return malformed(h, "a type such as '<f4' after 'descr'");
     char order = text[0];
-    h->array.swapped = order == '>';
     for (int type = 0; type < LS_TYPE_COUNT; type++) {
         const char *npy = file_types[type].npy;
         /* the byte order says nothing about single bytes, '=' is this machine's */
         if (npy[0] && order && strchr("<>=|", order) && strcmp(text + 1, npy + 1) == 0 &&
             (order != '|' || ls_type_size((ls_type)type) == 1)) {
             h->array.type = (ls_type)type;
+            h->array.swapped = order == '>' && ls_type_size((ls_type)type) > 1;
             return true;
         }
     }

@@ -12,6 +12,15 @@ enum {
         8 * 1024 /* less is not worth waking a thread: two workers from 16 Ki on */
 };
 
+/* floor(a / b), or what is left; by zero 0, as in kernels. False: no 64 bits hold it. */
+static bool divide(int64_t *a, int64_t b, bool quotient) {
+    if (quotient && b == -1) return !__builtin_sub_overflow((int64_t)0, *a, a);
+    const int64_t divisor = b && b != -1 ? b : 1, rest = *a % divisor;
+    const bool down = rest && (rest ^ divisor) < 0;
+    *a = !quotient ? rest + (down ? divisor : 0) : b ? *a / divisor - down : 0;
+    return true;
+}
+
 int ls_image_length(const ls_image_term *terms, uint32_t count, const int64_t *lengths,
                     int64_t *value) {
     int64_t stack[TERMS_DEPTH];
@@ -24,18 +33,14 @@ int ls_image_length(const ls_image_term *terms, uint32_t count, const int64_t *l
             continue;
         }
         if (depth < 2) return 0;
-        int64_t b = stack[--depth], *a = &stack[depth - 1], quotient = 0, product = 0;
-        if (b && !(b == -1 && *a == INT64_MIN)) {
-            quotient = *a / b - (*a % b != 0 && (*a < 0) != (b < 0));
-            product = quotient * b;
-        }
+        const int64_t b = stack[--depth];
+        int64_t *a = &stack[depth - 1];
         bool fits = true;
         switch (term->operation) {
         case LS_TERM_ADD: fits = !__builtin_add_overflow(*a, b, a); break;
         case LS_TERM_SUBTRACT: fits = !__builtin_sub_overflow(*a, b, a); break;
         case LS_TERM_MULTIPLY: fits = !__builtin_mul_overflow(*a, b, a); break;
-        case LS_TERM_DIVIDE: *a = quotient; break;
-        default: *a = b ? *a - product : 0; break;
+        default: fits = divide(a, b, term->operation == LS_TERM_DIVIDE); break;
         }
         if (!fits) return 0;
     }

@@ -276,7 +276,7 @@ static void add_iterations(const ls_step *step, const ls_step *part, const ls_im
 static void add_part(Unroll *u, uint32_t number) {
     const ls_image_part *row = &u->step->image->parts[number];
     const ls_step *part = u->step->parts[number];
-    const size_t words = part->launch_count ? part->launches[0].argument_count : 0;
+    const size_t words = part->launches[0].argument_count; /* every part has a kernel */
     for (uint32_t i = 0; u->launches && i < part->launch_count; i++) {
         u->launches[u->launch_count + i] = part->launches[i];
         u->launches[u->launch_count + i].arguments = u->words + u->word_count;

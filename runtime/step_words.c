@@ -87,8 +87,6 @@ static ls_status make_entries(ls_step *step, const char *call) {
     if (!lay_out(step, &count)) return step_too_large(step, call, "table of work");
     if (!reserve(words, count)) return error_memory(&step->context->error, call);
     words->count = (size_t)count;
-    size_t padded = variant->table_count ? step->tables[0].at : words->count;
-    if (padded) words->host[padded - 1] = 0; /* the gap before the entries, where there is one */
     for (uint32_t i = 0; i < image->axis_count; i++) {
         if (!axis_is_ragged(image, i)) continue;
         const Lengths *lengths = &step->lengths[i];

@@ -228,7 +228,7 @@ ls_status ls_comm_file_close(ls_comm_file *file, int keep) {
             keep_failure(file, "", errno);
         else if (file->comm->rank == 0)
             file_sync_folder(file->real);
-        status = file->comm->size > 1 || own->failed ? meet(file, call) : LS_OK;
+        status = meet(file, call);
     }
     if (status != LS_OK || given_up)
         discard(file, status);

@@ -588,6 +588,7 @@ void one_file_of_all(Rank *rank) {
     ls_status status = write_file(rank, path, 3, -1, rank->rank != last);
     HOLDS(rank->rank == last ? status == LS_OK : file_failed(rank, status, "it gave the file up"));
     HOLDS(file_failed(rank, write_file(rank, path, 3, 7, 1), "have written 98766 of 100003 bytes"));
+    HOLDS(strstr(ls_error_message(rank->context), " on rank ") == NULL); /* all have left it out */
     WORKS(ls_comm_file_create(rank->comm, path, 8, &file));
     if (rank->rank == last)
         HOLDS(file_failed(rank, ls_comm_file_write(file, 5, "abcd", 4), "goes beyond its end"));

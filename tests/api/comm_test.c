@@ -260,6 +260,28 @@ static void traced(Rank *rank) {
     }
     WORKS(ls_profile_end(rank->context));
     WORKS(ls_comm_trace(rank->comm, trace_path));
+    ls_profile_row rows[4];
+    const size_t count = ls_profile_rows(rank->context, rows, 4);
+    HOLDS(count == 1 && strcmp(rows[0].step, "ls_comm_barrier") == 0);
+    HOLDS(rows[0].bytes_read == 0 && rows[0].bytes_written == 0); /* of the device's memory */
+}
+
+static bool no_stream;
+FILE *__real_open_memstream(char **text, size_t *size);
+FILE *__wrap_open_memstream(char **text, size_t *size);
+FILE *__wrap_open_memstream(char **text, size_t *size) {
+    return no_stream ? NULL : __real_open_memstream(text, size);
+}
+
+/* One rank has no memory for its part: all give the file up. */
+static void traced_without_memory(Rank *rank) {
+    WORKS(ls_profile_begin(rank->context));
+    WORKS(ls_comm_barrier(rank->comm));
+    WORKS(ls_profile_end(rank->context));
+    no_stream = rank->rank == 1;
+    HOLDS(ls_comm_trace(rank->comm, trace_path) == LS_ERROR_MEMORY);
+    HOLDS(strstr(ls_error_message(rank->context), "the host of a rank ran out of memory") != NULL);
+    HOLDS(access(trace_path, F_OK) != 0);
 }
 
 /* All ranks are in each barrier at one time of the common clock, which is off by at most *off. */
@@ -308,6 +330,7 @@ static void traces(void **state) {
     check_trace(&off);
     assert_true(off > 0 && off < 1e6);
     unlink(trace_path);
+    run_processes(TRACED, 0, traced_without_memory, 0);
 }
 
 /* ---- in a graph ---- */
@@ -340,53 +363,7 @@ static void large_sizes(void **state) {
     run_processes(2, 0, beyond_two_to_the_31, 0);
 }
 
-/* ---- ranks that do not come, or come as something else ---- */
-
-static ls_status try_to_create(const ls_comm_options *options, char *message, size_t size) {
-    ls_context *context;
-    ls_comm *comm = NULL;
-    EXPECT_OK(NULL, ls_context_create("cpu", NULL, &context));
-    ls_status status = ls_comm_create(context, "shm", options, &comm);
-    snprintf(message, size, "%s", ls_error_message(context));
-    ls_comm_destroy(comm);
-    ls_context_destroy(context);
-    return status;
-}
-
-/* Rank 1 in a child with its own options; gives whether its message has the words. */
-static void with_child(const ls_comm_options *child, const char *child_words,
-                       const ls_comm_options *own, const char *words) {
-    char message[1024];
-    fflush(NULL);
-    const pid_t process = fork();
-    if (process == 0) {
-        ls_status status = try_to_create(child, message, sizeof message);
-        _exit(status == LS_ERROR_COMM && strstr(message, child_words) ? 0 : 1);
-    }
-    ls_status status = try_to_create(own, message, sizeof message);
-    int ended = 0;
-    waitpid(process, &ended, 0);
-    assert_int_equal(status, LS_ERROR_COMM);
-    if (!strstr(message, words)) fail_msg("`%s` is not in: %s", words, message);
-    assert_int_equal(ended, 0);
-}
-
-static void ranks_that_do_not_come(void **state) {
-    char message[1024];
-    ls_comm_id id;
-    (void)state;
-    EXPECT_OK(NULL, ls_comm_id_create(NULL, &id));
-    const ls_comm_options missing = {.rank = 0, .size = 4, .id = &id, .timeout_s = 0.3};
-    const ls_comm_options one = {.rank = 1, .size = 4, .id = &id, .timeout_s = 20};
-    with_child(&one, "did not come: 2, 3", &missing, "did not come: 2, 3");
-    const ls_comm_options alone = {.rank = 2, .size = 4, .id = &id, .timeout_s = 0.2};
-    assert_int_equal(try_to_create(&alone, message, sizeof message), LS_ERROR_COMM);
-    assert_non_null(strstr(message, "rank 0 of 4 was not there"));
-    const ls_comm_options of_two = {.rank = 0, .size = 2, .id = &id, .timeout_s = 20};
-    const ls_comm_options of_three = {.rank = 1, .size = 3, .id = &id, .timeout_s = 20};
-    with_child(&of_three, "rank 1 of 3, where rank 0 is of 2", &of_two,
-               "rank 1 of 3, where rank 0 is of 2");
-}
+/* ---- what is asked for ---- */
 
 static void wrong_options(void **state) {
     ls_context *context;
@@ -456,7 +433,8 @@ static ls_status use_communicator(ls_context *context, const char *engine) {
     ls_status status = ls_comm_create(context, engine, NULL, &comm);
     if (status == LS_OK) status = record_and_run(context, comm);
     ls_comm_file *file = NULL;
-    if (status == LS_OK) status = ls_comm_file_create(comm, "comm_test.failing", 0, &file);
+    if (status == LS_OK) status = ls_comm_file_create(comm, "comm_test.failing", 1, &file);
+    if (file) EXPECT_OK(context, ls_comm_file_write(file, 0, "x", 1));
     if (file) status = ls_comm_file_close(file, 1);
     ls_comm_destroy(comm);
     return status;
@@ -617,7 +595,6 @@ int main(void) {
         cmocka_unit_test(traces),
         cmocka_unit_test(failures_in_graphs),
         cmocka_unit_test(large_sizes),
-        cmocka_unit_test(ranks_that_do_not_come),
         cmocka_unit_test(wrong_options),
         cmocka_unit_test(environments),
         cmocka_unit_test(broken_environments),

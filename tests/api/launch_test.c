@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { ROWS = 61, COLUMNS = 1013, ELEMENTS = ROWS * COLUMNS }; /* far beyond one worker's share */
@@ -427,6 +428,45 @@ static void host_work(void **state) {
 }
 
 /* A step whose own memory grows while a graph still uses the old. */
+typedef struct Caller {
+    pthread_t thread;
+    int elsewhere; /* how often another thread did the work */
+} Caller;
+
+static void note_thread(void *argument, uint64_t first, uint64_t last) {
+    Caller *caller = argument;
+    (void)first, (void)last;
+    caller->elsewhere += !pthread_equal(pthread_self(), caller->thread);
+}
+
+static void take_time(void *argument, uint64_t first, uint64_t last) {
+    struct timespec now, begin;
+    (void)argument;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    do clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - begin.tv_sec) * 1000000000 + now.tv_nsec - begin.tv_nsec <
+           (long)(last - first) * 20000);
+}
+
+/* The launching thread's, though others wait for work that they share. */
+static void host_work_of_one_item(void **state) {
+    (void)state;
+    CPU_ONLY();
+    Fixture f = open_fixture(&image_fixed, 4);
+    Caller caller = {.thread = pthread_self()};
+    const ls_host_work many = {.run = take_time, .items = 4};
+    const ls_host_work one = {.run = note_thread, .argument = &caller, .items = 1};
+    ls_graph *graph;
+    EXPECT_OK(f.context, ls_graph_begin(f.context));
+    EXPECT_OK(f.context, ls_host_call(f.context, &many));
+    EXPECT_OK(f.context, ls_host_call(f.context, &one));
+    EXPECT_OK(f.context, ls_graph_end(f.context, &graph));
+    EXPECT_OK(f.context, ls_graph_repeat(graph, 1000));
+    assert_int_equal(caller.elsewhere, 0);
+    ls_graph_destroy(graph);
+    close_fixture(&f);
+}
+
 static void graph_keeps_memory(void **state) {
     (void)state;
     Fixture f = open_fixture(&image_fixed, 1);
@@ -631,6 +671,7 @@ int main(void) {
         cmocka_unit_test(host_work_environment),
         cmocka_unit_test(graphs),
         cmocka_unit_test(host_work),
+        cmocka_unit_test(host_work_of_one_item),
         cmocka_unit_test(graph_keeps_memory),
         cmocka_unit_test(graph_mistakes),
         cmocka_unit_test(events),

@@ -660,6 +660,44 @@ static void lengths_that_do_not_follow(void **state) {
     close_fixture(&f);
 }
 
+/* A variant for lists of which a tensor has so many elements, and none more. */
+static void conditions_of_tensors(void **state) {
+    (void)state;
+    CPU_ONLY();
+    static const struct {
+        int64_t lengths[3];
+        const char *variant;
+    } cases[] = {{{0, 0, 0}, "tiles, strided"},
+                 {{0, 1, 0}, "tiles, dense"},
+                 {{7, 7, 6}, "tiles, dense"},
+                 {{1, 2, 8}, "tiles, strided"}};
+    const ls_image_condition largest = {{1, 1, {{2, 0, 1, 0}}, 1}, 1, 1, 7, 0};
+    ls_image image = image_lists;
+    ls_image_variant variants[2] = {image_lists.variants[0], image_lists.variants[1]};
+    variants[0].condition_count = 1;
+    variants[0].conditions = &largest;
+    image.variants = variants;
+    Fixture f = open_fixture(&image, 1);
+    static _Alignas(64) const float decay[3];
+    const int64_t count = 3;
+    const ls_tensor d = tensor_of((void *)(uintptr_t)decay, LS_F32, 1, &count);
+    EXPECT_OK(f.context, ls_step_bind(f.step, "decay", &d));
+    EXPECT_OK(f.context, ls_step_bind(f.step, "w", NULL));
+    EXPECT_OK(f.context, ls_step_set_number(f.step, "lr", 1));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ls_step_statistics statistics;
+        Tensors p = make_tensors(cases[i].lengths, 3, 1), g = make_tensors(cases[i].lengths, 3, 1);
+        bind_list(&f, "p", &p);
+        bind_list(&f, "g", &g);
+        EXPECT_OK(f.context, ls_step_launch(f.step));
+        EXPECT_OK(f.context, ls_step_stats(f.step, &statistics));
+        assert_string_equal(statistics.variant, cases[i].variant);
+        free_tensors(&p);
+        free_tensors(&g);
+    }
+    close_fixture(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_and_lengths),
@@ -676,6 +714,7 @@ int main(void) {
         cmocka_unit_test(overlaps_of_many),
         cmocka_unit_test(lengths_backwards),
         cmocka_unit_test(lengths_that_do_not_follow),
+        cmocka_unit_test(conditions_of_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

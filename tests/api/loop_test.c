@@ -37,6 +37,12 @@ static const char source[] =
     "    }\n"
     "}\n";
 
+static const char list_source[] = "step lists[t, n of t, i](inout p: f32[t, n]) {\n"
+                                  "    for i {\n"
+                                  "        p = p + 1\n"
+                                  "    }\n"
+                                  "}\n";
+
 typedef struct Loops {
     ls_context *context;
     ls_program *program;
@@ -326,9 +332,39 @@ static void empty_inner_loop(void **state) {
     unsetenv("LOCKSTEP_CACHE");
 }
 
+/* The tables of a part are copied to the device once, and counted for the step. */
+static void tables_of_parts(void **state) {
+    (void)state;
+    enum { FIRST = 5, SECOND = 3 };
+    float p[FIRST + SECOND] = {0};
+    const int64_t lengths[2] = {FIRST, SECOND};
+    const ls_tensor tensors[2] = {tensor_of(p, LS_F32, 1, &lengths[0]),
+                                  tensor_of(p + FIRST, LS_F32, 1, &lengths[1])};
+    ls_step_statistics statistics;
+    ls_copy_statistics copies;
+    Loops l = {0};
+    if (ls_context_create("cpu", NULL, &l.context) != LS_OK) fail_msg("%s", ls_error_message(NULL));
+    EXPECT_OK(l.context, ls_program_load_text(l.context, "lists.step", list_source,
+                                              sizeof list_source - 1, NULL, &l.program));
+    EXPECT_OK(l.context, ls_step_create(l.program, "lists", &l.step));
+    EXPECT_OK(l.context, ls_step_bind_list(l.step, "p", tensors, 2));
+    EXPECT_OK(l.context, ls_step_set_length(l.step, "i", 4));
+    for (int launch = 1; launch <= 2; launch++) {
+        EXPECT_OK(l.context, ls_step_launch(l.step));
+        EXPECT_OK(l.context, ls_step_stats(l.step, &statistics));
+        for (int i = 0; i < FIRST + SECOND; i++) assert_true(p[i] == 4.0f * (float)launch);
+        ls_copy_stats(l.context, &copies); /* all are this step's */
+        assert_true(copies.to_device > 0);
+        assert_memory_equal(&statistics.copies, &copies, sizeof copies);
+    }
+    close_loops(&l);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lengths),  cmocka_unit_test(graphs),  cmocka_unit_test(other_arrays),
-        cmocka_unit_test(profiles), cmocka_unit_test(tunings), cmocka_unit_test(empty_inner_loop)};
+        cmocka_unit_test(lengths),        cmocka_unit_test(graphs),
+        cmocka_unit_test(other_arrays),   cmocka_unit_test(profiles),
+        cmocka_unit_test(tunings),        cmocka_unit_test(empty_inner_loop),
+        cmocka_unit_test(tables_of_parts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

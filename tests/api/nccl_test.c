@@ -87,6 +87,32 @@ static void in_any_order(void **state) {
     device()->seed = 0;
 }
 
+/* Operations are watched by events that are used again: there are as many as are under way, however
+ * many operations there are. */
+static void uses_events_again(Rank *rank) {
+    const long before = device()->events;
+    char *memory = NULL;
+    WORKS(ls_alloc(rank->context, (uint64_t)rank->size, (void **)&memory));
+    ls_comm_piece pieces[RANKS];
+    ls_comm_part parts[RANKS];
+    for (int k = 0; k < rank->size; k++) {
+        pieces[k] = (ls_comm_piece){memory + k, 1};
+        parts[k] = (ls_comm_part){&pieces[k], 1};
+    }
+    for (int i = 0; i < 400; i++) {
+        WORKS(ls_comm_all_gather(rank->comm, parts));
+        if (i % 50 == 0) WORKS(ls_synchronize(rank->context));
+    }
+    WORKS(ls_synchronize(rank->context));
+    HOLDS(device()->events <= before + 128);
+    ls_free(rank->context, memory);
+}
+
+static void many_operations(void **state) {
+    (void)state;
+    run_processes(2, API_ENGINE, 0, uses_events_again, true);
+}
+
 enum { FEW = 1000 };
 typedef struct Beside { /* an exchange of one value with each rank */
     char *out, *in;
@@ -406,6 +432,7 @@ int main(void) {
         cmocka_unit_test(beside_launches), cmocka_unit_test(imported),
         cmocka_unit_test(time_outs),       cmocka_unit_test(refused),
         cmocka_unit_test(failing_calls),   cmocka_unit_test(large_sizes),
+        cmocka_unit_test(many_operations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

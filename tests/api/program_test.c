@@ -342,7 +342,7 @@ static void computed_lengths(void **state) {
     (void)state;
     const ls_image_term two = {LS_TERM_NUMBER, 2}, seven = {LS_TERM_AXIS, 1};
     const ls_image_term add = {LS_TERM_ADD, 0}, multiply = {LS_TERM_MULTIPLY, 0};
-    const int64_t lengths[2] = {5, 7}, large[2] = {0, INT64_MAX};
+    const int64_t lengths[2] = {5, 7}, large[2] = {0, INT64_MAX}, least[2] = {0, INT64_MIN};
     int64_t value = 0;
     ls_image_term terms[40] = {seven, two, add, two, multiply};
     assert_int_equal(ls_image_length(terms, 5, lengths, &value), 1);
@@ -356,6 +356,19 @@ static void computed_lengths(void **state) {
     value = 1;
     assert_int_equal(ls_image_length(terms, 3, lengths, &value), 1);
     assert_int_equal(value, 0);
+    terms[1].value = -1;
+    assert_int_equal(ls_image_length(terms, 3, lengths, &value), 1);
+    assert_int_equal(value, -7);
+    assert_int_equal(ls_image_length(terms, 3, least, &value), 0); /* its negative is no length */
+    terms[2].operation = LS_TERM_REMAINDER;
+    assert_int_equal(ls_image_length(terms, 3, least, &value), 1);
+    assert_int_equal(value, 0);
+    terms[1].value = -4; /* floors: of its sign */
+    assert_int_equal(ls_image_length(terms, 3, lengths, &value), 1);
+    assert_int_equal(value, -1);
+    terms[2].operation = LS_TERM_DIVIDE;
+    assert_int_equal(ls_image_length(terms, 3, lengths, &value), 1);
+    assert_int_equal(value, -2);
     terms[1] = add; /* of one */
     assert_int_equal(ls_image_length(terms, 2, lengths, &value), 0);
     assert_int_equal(ls_image_length(terms, 0, lengths, &value), 0);
@@ -363,17 +376,32 @@ static void computed_lengths(void **state) {
     assert_int_equal(ls_image_length(terms, 39, lengths, &value), 0); /* too deep */
 }
 
+static uint64_t of_scale(const void *of, const ls_image_extent *extent, uint32_t largest) {
+    (void)of, (void)largest;
+    return extent->scale;
+}
+
+/* Strips have the work that is wanted, in whole steps; an axis without coordinates has none. */
+static void strips(void **state) {
+    (void)state;
+    const ls_image_extent work = {.scale = 6400}, bytes = {.scale = 8};
+    const ls_image_strips few = {.work = 500, .array_count = 1, .bytes = &bytes};
+    const ls_image_strips many = {.work = 2000, .array_count = 1, .bytes = &bytes};
+    ls_image_variant variant = {.strips = &few, .work_count = 1, .work = &work};
+    assert_int_equal(ls_image_strip(&variant, 64, of_scale, NULL), 16); /* 5 of 100 each */
+    assert_int_equal(ls_image_strip(&variant, 7, of_scale, NULL), 7);
+    assert_int_equal(ls_image_strip(&variant, 0, of_scale, NULL), 0);
+    variant.strips = &many;
+    assert_int_equal(ls_image_strip(&variant, 64, of_scale, NULL), 32);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(devices),
-        cmocka_unit_test(contexts),
-        cmocka_unit_test(names),
-        cmocka_unit_test(images),
-        cmocka_unit_test(code_on_demand),
-        cmocka_unit_test(broken_code),
-        cmocka_unit_test(no_memory_files),
-        cmocka_unit_test(computed_lengths),
-        cmocka_unit_test(too_large_a_part),
+        cmocka_unit_test(devices),         cmocka_unit_test(contexts),
+        cmocka_unit_test(names),           cmocka_unit_test(images),
+        cmocka_unit_test(code_on_demand),  cmocka_unit_test(broken_code),
+        cmocka_unit_test(no_memory_files), cmocka_unit_test(computed_lengths),
+        cmocka_unit_test(strips),          cmocka_unit_test(too_large_a_part),
         cmocka_unit_test(damaged_code),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -392,6 +392,16 @@ static bool keeps_its_share(const Run *run, const Rank *rank) {
     return off <= (double)most;
 }
 
+/* What is exchanged is memory of the step: of `alone` the sums of its tiles, beside temporaries of
+ * whole 256 bytes. */
+static bool counts_exchanges(const Run *run, const Rank *rank) {
+    const uint64_t tiles = (uint64_t)(rows[ALONE] * columns[ALONE] + 1023) / 1024;
+    ls_step_statistics statistics;
+    EXPECT_OK(run->f.context, ls_step_stats(run->f.step, &statistics));
+    if (strcmp(rank->step->step, "alone") != 0 || rank->size == 1) return true;
+    return statistics.launches == 2 && statistics.temporary_bytes % 256 == tiles * sizeof(float);
+}
+
 static void launch(Run *run, const Rank *rank) {
     ls_context *context = run->f.context;
     ls_graph *graph = NULL;
@@ -437,7 +447,8 @@ static int run_rank(const Rank *rank) {
     allocate(&run, rank->whole);
     bind(&run, rank->step);
     launch(&run, rank);
-    const bool same = compare(&run, rank) && keeps_its_share(&run, rank);
+    const bool same =
+        compare(&run, rank) && keeps_its_share(&run, rank) && counts_exchanges(&run, rank);
     ls_step_destroy(run.f.step);
     run.f.step = NULL;
     ls_comm_destroy(comm);
@@ -654,6 +665,22 @@ static void refuse_calls(Run *run, ls_comm *comm) {
     EXPECT_OK(context, ls_step_bind_list(step, "p", &one, 1));
     EXPECT_FAILURE(context, LS_ERROR_BIND, ls_step_launch(step), "`p` of step `lamb`",
                    "bound to 1 tensor,", "rank 0 has pieces of");
+    ls_tensor tensors[TENSORS], pieces[TENSORS];
+    int64_t shapes[TENSORS][2], units[TENSORS];
+    ls_partition_piece own[TENSORS];
+    ls_cut cuts[3];
+    size_t count;
+    find_tensors(run, tensors, shapes, &count);
+    for (size_t t = 0; t < TENSORS; t++) units[t] = 1024;
+    EXPECT_OK(NULL, ls_partition(tensors, count, units, 2, cuts));
+    const size_t there = ls_partition_run(tensors, count, cuts, 0, own);
+    for (size_t i = 0; i < there; i++) pieces[i] = one;
+    for (uint32_t i = 0; i < run->image->parameter_count; i++)
+        if (is_list(run->image, &run->image->parameters[i]))
+            EXPECT_OK(context,
+                      ls_step_bind_list(step, run->image->parameters[i].name, pieces, there));
+    EXPECT_FAILURE(context, LS_ERROR_BIND, ls_step_launch(step), "tensor 0 that is bound to `p`",
+                   "has 1 elements, and the part of rank 0 has ");
 }
 
 static void refusals_of_rank_0(int rank, const ls_comm_id *id) {

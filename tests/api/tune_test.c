@@ -220,6 +220,30 @@ static void explain_shows(const char *target, const char *words) {
     }
 }
 
+/* The log says once that a tuning is used. */
+static ls_step_statistics load_again_logged(ls_context *context) {
+    static const char line[] = "step `update`: launched as lockstep tune found best (";
+    char text[8192];
+    FILE *file = tmpfile();
+    const int before = dup(STDERR_FILENO);
+    assert_non_null(file);
+    fflush(stderr);
+    assert_true(dup2(fileno(file), STDERR_FILENO) >= 0);
+    setenv("LOCKSTEP_LOG", "info", 1);
+    const ls_step_statistics statistics = load_again(context);
+    unsetenv("LOCKSTEP_LOG");
+    fflush(stderr);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    const char *found = strstr(text, line);
+    if (!found) fail_msg("`%s` is not in: %s", line, text);
+    assert_null(strstr(found + 1, line));
+    return statistics;
+}
+
 static void what_is_kept_is_used(void **state) {
     (void)state;
     char folder[] = "/tmp/lockstep-tuned-XXXXXX", reason[300], command[100];
@@ -237,7 +261,7 @@ static void what_is_kept_is_used(void **state) {
     ls_tuning_record record = record_for(context, &statistics);
     if (!ON_CPU) record.tuning.variant = image->variant_count; /* a form of the first */
     EXPECT_OK(context, ls_tuning_keep(image, &record, reason, sizeof reason));
-    tuned = load_again(context);
+    tuned = load_again_logged(context);
     assert_true(tuned.tuned);
     if (ON_CPU)
         assert_int_equal(tuned.parts, 1);

@@ -72,7 +72,8 @@ extern const Scenario scenario_everything, scenario_lists; /* driver_test.c */
 extern const Scenario scenario_trainer, scenario_graph, scenario_recapture, scenario_repeat;
 void repeat_code(void **state);
 void graph_repeats(void **state), fallbacks(void **state), unrecorded(void **state);
-void host_work_not_recorded(void **state);
+void host_work_not_recorded(void **state), host_work_lacking(void **state);
+void graph_end_fails(void **state), rows_of_copies(void **state);
 void old_devices(void **state);
 void graph_updates(void **state), graph_of_both(void **state), graph_update_fails(void **state);
 void trainer_lists(void **state), strict_captures(void **state), two_devices(void **state);

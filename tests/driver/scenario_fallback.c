@@ -215,6 +215,41 @@ void fallbacks(void **state) {
     for (size_t i = 0; !CUDA && i < COUNT(hip); i++) expect_same(&expected, &hip[i]);
 }
 
+static void do_nothing(void *argument, uint64_t first, uint64_t last) {
+    (void)argument, (void)first, (void)last;
+}
+
+void host_work_lacking(void **state) {
+    static const ls_host_work work = {.run = do_nothing, .items = 1};
+    ls_context *context;
+    (void)state;
+    stand_in_reset(work_hook);
+    hidden = "LaunchHostFunc";
+    EXPECT_OK(NULL, ls_context_create(DEVICE, NULL, &context));
+    EXPECT_FAILURE(context, LS_ERROR_UNSUPPORTED, ls_host_call(context, &work), "driver lacks ",
+                   "LaunchHostFunc; install a newer one");
+    ls_context_destroy(context);
+    hidden = NULL;
+    assert_nothing_left();
+}
+
+/* The driver copies rows whose number and distances fit what its call takes. */
+void rows_of_copies(void **state) {
+    (void)state;
+    static const char from[1];
+    const Copy good = {.from = from, .width = 4, .rank = 1, .axes = {{INT32_MAX, 8, 16}}};
+    Copy copy = good;
+    assert_true(gpu_copies(&copy));
+    copy.axes[0].length++;
+    assert_false(gpu_copies(&copy));
+    copy = good;
+    copy.axes[0].from = 3;
+    assert_false(gpu_copies(&copy));
+    copy = good;
+    copy.axes[0].to = (int64_t)INT32_MAX + 1;
+    assert_false(gpu_copies(&copy));
+}
+
 /* Of a driver that runs what it should record nobody knew: a failure that says what happened, and
  * from then on other kernels, in our captures and in the program's. */
 void unrecorded(void **state) {

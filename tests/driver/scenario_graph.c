@@ -337,6 +337,41 @@ void graph_update_fails(void **state) {
     assert_nothing_left();
 }
 
+static void make_another_current(void) {
+    if (strcmp(DEVICE, "cuda") == 0)
+        VENDORS(context_use, NULL);
+    else
+        VENDORS(device_use, 1);
+}
+
+/* Where the device could not be made current at first, the capture is ended all the same, and what
+ * was current is so again. */
+void graph_end_fails(void **state) {
+    (void)state;
+    const GpuCurrent before = thread_current();
+    for (long call = 1; call <= 2; call++) { /* asking what is current, making ours so */
+        Graphs s = {0};
+        stand_in_reset(drive_hook);
+        make_another_current();
+        const GpuCurrent own = thread_current();
+        EXPECT_OK(s.context, open_steps(&s));
+        EXPECT_OK(s.context, ls_graph_begin(s.context));
+        control->fail_at = control->calls + call;
+        control->fail_with = STAND_IN_ERROR;
+        assert_int_equal(ls_graph_end(s.context, &s.graph), LS_ERROR_DEVICE);
+        control->fail_at = 0;
+        const GpuCurrent after = thread_current();
+        assert_memory_equal(&after, &own, sizeof own);
+        EXPECT_OK(s.context, ls_step_launch(s.steps[0]));
+        close_graphs(&s);
+        if (strcmp(DEVICE, "cuda") == 0)
+            VENDORS(context_use, before.context);
+        else
+            VENDORS(device_use, before.device);
+        assert_nothing_left();
+    }
+}
+
 /* Any call of beginning a capture fails, putting back what was current before too, when the stream
  * captures already: what is launched then runs. */
 void graph_begin_fails(void **state) {
@@ -349,10 +384,7 @@ void graph_begin_fails(void **state) {
         Graphs s = {0};
         int64_t count;
         stand_in_reset(drive_hook);
-        if (cuda) /* not the one that is used */
-            VENDORS(context_use, NULL);
-        else
-            VENDORS(device_use, 1);
+        make_another_current(); /* not the one that is used */
         EXPECT_OK(s.context, open_steps(&s));
         control->fail_at = control->calls + call;
         control->fail_with = STAND_IN_ERROR;

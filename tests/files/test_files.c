@@ -44,6 +44,8 @@ static size_t npy_bytes(char *out, const char *header, size_t data) {
     return 10 + size + data;
 }
 
+#define LARGE_4 "10000000000,10000000000,10000000000,10000000000,"
+
 static const struct {
     const char *header;
     size_t data;
@@ -72,6 +74,9 @@ static const struct {
     {"{'descr': '<f4', 'fortran_order': False, 'shape': (7,)}", 24, "truncated"},
     {"{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807,)}", 24, "damaged"},
     {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", 0, "truncated"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (0," LARGE_4 LARGE_4 LARGE_4 LARGE_4 LARGE_4
+         LARGE_4 LARGE_4 "12345678,7)}",
+     4, "10000000000, 12345678], its data"}, /* as many axes as there is room for in a message */
     {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", 0, "2^63"},
     {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
      "1,1,1,1,1,1,1,1,1,1,1,1,1)}",

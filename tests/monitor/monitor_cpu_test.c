@@ -244,6 +244,45 @@ static void expect_contained(uint64_t bytes) {
     ls_monitor_destroy(monitor);
 }
 
+/* The page of one of this process's contexts. */
+static MarkPage own_page(void) {
+    char path[64], target[64] = "";
+    MarkPage page = {0};
+    for (int file = 0; file < 64 && !page.version; file++) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+        if (readlink(path, target, sizeof target - 1) < 0) continue;
+        if (strncmp(target, "/memfd:lockstep:cpu", 19) != 0) continue;
+        assert_int_equal(pread(file, &page, sizeof page, 0), sizeof page);
+    }
+    assert_int_equal(page.version, MARK_VERSION);
+    return page;
+}
+
+/* A page counts where the system says that it is one: as a link to a mark. */
+static void expect_links_only(void) {
+    enum { ENTRIES = 32 };
+    const MarkPage page = own_page();
+    char text[64], name[200];
+    ls_monitor *monitor;
+    put("/proc/78/fd/0", "");
+    snprintf(text, sizeof text, "NSpid:\t78\t%ld\n", (long)getpid());
+    put("/proc/78/status", text);
+    for (int i = 1; i < ENTRIES; i++) {
+        snprintf(name, sizeof name, "%s/proc/78/fd/%d", root, i);
+        if (i % 2) {
+            assert_int_equal(symlink("/memfd:lockstep:cpu (deleted)", name), 0);
+            continue;
+        }
+        FILE *file = fopen(name, "wb");
+        assert_non_null(file);
+        assert_int_equal(fwrite(&page, sizeof page, 1, file), 1);
+        fclose(file);
+    }
+    EXPECT_OK(NULL, monitor_create("cpu", root, &monitor));
+    assert_int_equal(bytes_of_process(monitor, 78, "weights"), 0);
+    ls_monitor_destroy(monitor);
+}
+
 /* What the contexts of a process hold by label, read as another process would. */
 static void labels(void **state) {
     (void)state;
@@ -266,6 +305,7 @@ static void labels(void **state) {
     EXPECT_OK(contexts[0], ls_alloc_labeled(contexts[0], 64, long_name, &other));
     assert_int_equal(bytes_of(monitor, "weights"), 2 * MIB);
     expect_contained(2 * MIB);
+    expect_links_only();
     assert_int_equal(bytes_of(monitor, "gradients"), 3 * MIB);
     assert_int_equal(bytes_of(monitor, "a label of more than fifty-five bytes, of which the res"),
                      64);

@@ -113,10 +113,12 @@ static void expect_sample(ls_monitor *monitor, unsigned device) {
 /* The driver counts the devices the other way round. */
 static void the_right_device(void **state) {
     (void)state;
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned k = 0; k < 4; k++) {
+        const unsigned i = k & 1;
         ls_monitor *monitor;
         use(NEW_PATH);
         library->new_clocks = (int)i;
+        library->one_clock = k >= 2;
         EXPECT_OK(NULL, ls_monitor_create(i ? DEVICE ":1" : DEVICE, &monitor));
         expect_sample(monitor, 1 - i);
 #if defined(ON_CUDA)
@@ -200,6 +202,11 @@ static void places(void **state) {
         NULL, LS_ERROR_DEVICE, ls_monitor_create(DEVICE, &monitor),
         "cuda:0 cannot be watched: nvmlDeviceGetHandleByPciBusId_v2 failed (6): it knows "
         "no such device");
+    assert_int_equal(library->opened, 0);
+    use(NEW_PATH);
+    driver->devices = 3; /* the last of which the library does not know */
+    EXPECT_FAILURE(NULL, LS_ERROR_DEVICE, ls_monitor_create(DEVICE ":2", &monitor),
+                   "cuda:2 cannot be watched: nvmlDeviceGetHandleByUUID failed (6)");
     assert_int_equal(library->opened, 0);
 #endif
 }

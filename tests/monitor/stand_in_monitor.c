@@ -211,12 +211,13 @@ static UNUSED int rocm_temperature(uint32_t device, uint32_t sensor, int metric,
 
 static UNUSED int rocm_clock(uint32_t device, int kind, RocmFrequencies *frequencies) {
     const uint64_t hertz = (kind == ROCM_CLOCK_SYSTEM ? 1000u + device : 2000u + device) * 1000000;
-    const uint32_t head[] = {3, state.absurd ? 3 : 1};
+    const uint32_t others = state.one_clock ? 0 : 1; /* below it, and above */
+    const uint32_t head[] = {1 + 2 * others, state.absurd ? 3 : others};
     const size_t at = state.new_clocks != 0;
     memcpy((char *)frequencies->words + 4 * at, head, sizeof head);
     frequencies->words[1 + at] = 1;
-    frequencies->words[2 + at] = hertz;
     frequencies->words[3 + at] = 1;
+    frequencies->words[1 + at + others] = hertz;
     return 0;
 }
 

@@ -28,6 +28,7 @@ typedef struct MonitorStandIn {
     unsigned processes; /* on each device */
     unsigned sudden;    /* and so many more by the second time it is asked */
     int new_clocks;     /* frequencies as ROCm 6 has them */
+    int one_clock;      /* there is no other frequency */
     /* What it saw. */
     long calls, opened;
     MonitorVerb failed;

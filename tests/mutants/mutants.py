@@ -45,7 +45,7 @@ NUMERICS = "basics conversions integers draws divisions doubles powers sweep fas
 FUNCTIONS = r"/(?:math|lite|integer|convert|philox|fixed|draw_cpu)\.h$|/prelude"
 LIBRARY_TESTS = (
     (FUNCTIONS, [f"numerics_{name}" for name in NUMERICS], r"numerics/"),
-    (FUNCTIONS, ["simt_test"], r"simt/simt_test$"),
+    (FUNCTIONS + r"|_gpu\.h$|/reduce\.h$", ["simt_test"], r"simt/simt_test$"),
     (r"_gpu\.h$|/reduce\.h$|/prelude\.(?:cu|hip)$", ["weak_test"], r"simt/weak_test$"),
     (r"", ["exec_runner"], r"exec/"),
     (r"", ["simt_exec"], r"simt/.*@"),

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "prelude.c"
 #include "../../templates/math.h"
@@ -75,6 +77,7 @@ static char *append_file(char *text, size_t *size, const char *path) {
 static const char *const kernels[] = {"every",          "roots",
                                       "places",         "shuffles",
                                       "sums",           "trees",
+                                      "largest",        "draws",
                                       "neighbours",     "bytes_apart",
                                       "byte_and_word",  "careless",
                                       "far_neighbours", "unwritten",
@@ -105,6 +108,7 @@ static SimtModule *open_module(SimtDialect dialect, const char *chip) {
     text = append_file(text, &size, SIMT_TEMPLATES "/fixed.h");
     text = append_file(text, &size, SIMT_TEMPLATES "/memory.h");
     text = append_file(text, &size, SIMT_TEMPLATES "/memory_gpu.h");
+    text = append_file(text, &size, SIMT_TEMPLATES "/draw_gpu.h");
     text = append_file(text, &size, SIMT_TEMPLATES "/reduce.h");
     text = append_file(text, &size, SIMT_TEMPLATES "/reduce_gpu.h");
     text = append_file(text, &size, SIMT_FOLDER "/every_function.h");
@@ -250,12 +254,22 @@ static void test_sums(const Machine *machine) {
     }
 }
 
+/* Memory behind a page that nobody may touch. */
+static void *guarded(size_t bytes) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory =
+        mmap(NULL, page + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED || mprotect(memory, page, PROT_NONE) != 0) exit(1);
+    return memory + page;
+}
+
 /* Of any length, a warp's sum has the bits of one thread's, and is near that of f64. */
 static void test_trees(const Machine *machine) {
     static const int counts[] = {1,   2,   7,    8,    9,    100,  127,  128,
                                  129, 130, 1000, 1023, 1024, 1025, 3000, 5000};
     enum { MOST = 5000 };
-    static float values[4 * MOST + 2];
+    static float *values;
+    if (!values) values = guarded((4 * MOST + 2) * sizeof *values);
     for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
         const int count = counts[k];
         double expected = 0;
@@ -271,6 +285,42 @@ static void test_trees(const Machine *machine) {
         const float *found = values + 4 * count;
         check(memcmp(found, found + 1, sizeof *found) == 0, machine->name, "one thread's tree");
         check(fabs((double)*found - expected) < 1e-3, machine->name, "the sum of a tree");
+    }
+}
+
+/* Of any length the largest is found, and nothing ahead of the values is looked at. */
+static void test_largest(const Machine *machine) {
+    static const int counts[] = {1, 8, 100, 127, 128, 129, 1000, 1024, 1025, 3000};
+    enum { MOST = 3000 };
+    static int64_t *values;
+    if (!values) values = guarded((MOST + 2) * sizeof *values);
+    for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
+        const int count = counts[k];
+        int64_t expected = INT64_MIN;
+        uint32_t arrived = 0;
+        for (int i = 0; i < count; i++) {
+            values[i] = -1 - (int64_t)((uint32_t)i * 2654435761u >> 1);
+            if (values[i] > expected) expected = values[i];
+        }
+        values[count] = values[count + 1] = 0;
+        check(launch(machine, "largest", 1, 64, k, NULL, values, count, &arrived), machine->name,
+              "largest");
+        check(values[count] == expected, machine->name, "a warp's largest");
+        check(values[count + 1] == expected, machine->name, "one thread's largest");
+    }
+}
+
+/* A draw is its number's, wherever the four begin; what lies ahead of them stays. */
+static void test_draws(const Machine *machine) {
+    enum { COUNT = 70 };
+    static float out[5 * COUNT];
+    for (int i = 0; i < 5 * COUNT; i++) out[i] = -1;
+    check(launch(machine, "draws", 1, 32, 1, NULL, out, COUNT, NULL), machine->name, "draws");
+    for (int i = 0; i < COUNT; i++) {
+        check(out[5 * i] == -1, machine->name, "what lies ahead of four draws");
+        for (int e = 1; e < 4 && i + 1 < COUNT; e++)
+            check(out[5 * i + 1 + e] == out[5 * (i + 1) + e] && out[5 * i + 1 + e] >= 0,
+                  machine->name, "a draw of a number");
     }
 }
 
@@ -418,6 +468,8 @@ static void test_machine(const Machine *machine) {
     if (threads) test_races(machine);
     test_sums(machine);
     test_trees(machine);
+    test_largest(machine);
+    test_draws(machine);
     test_cooperation(machine);
     for (unsigned long round = 0; round < rounds; round++) {
         test_every_function(machine, round);
