@@ -73,6 +73,12 @@ static ValueId op(const TwoTrees *x, Op operation, ValueId a, ValueId b, ValueId
     return ir_op(x->nest->values, operation, a, b, c);
 }
 
+/* Of what is at most 0: where a leaf is not, as what it is compared with is not the finite greatest
+ * one, nobody uses the exponential. */
+static ValueId exp_nonpositive(const TwoTrees *x, ValueId value) {
+    return ir_exp_nonpositive(x->nest->values, OP_EXP, value);
+}
+
 static ValueId number(const TwoTrees *x, Type type, double value) {
     return ir_constant(x->nest->values, type, ir_number_bits(type, value));
 }
@@ -90,7 +96,7 @@ static ValueId is_best(const TwoTrees *x, ValueId value, ValueId best) {
 /* A second value as the top over more leaves makes it count. */
 static ValueId under(const TwoTrees *x, ValueId second, ValueId own, ValueId extremum) {
     if (x->op == OP_LOGSUMEXP)
-        return op(x, OP_MUL, second, op(x, OP_EXP, op(x, OP_SUB, own, extremum, 0), 0, 0), 0);
+        return op(x, OP_MUL, second, exp_nonpositive(x, op(x, OP_SUB, own, extremum, 0)), 0);
     const ValueId none =
         ir_constant(x->nest->values, TYPE_I64, nest_identity(OP_REDUCE_MIN, TYPE_I64));
     return op(x, OP_SELECT, is_best(x, own, extremum), second, none);
@@ -111,7 +117,7 @@ static ValueId base_of(const TwoTrees *x, ValueId extremum) {
 }
 
 static ValueId second_leaf(const TwoTrees *x, ValueId value, ValueId base, Index leaf) {
-    if (x->op == OP_LOGSUMEXP) return op(x, OP_EXP, op(x, OP_SUB, value, base, 0), 0, 0);
+    if (x->op == OP_LOGSUMEXP) return exp_nonpositive(x, op(x, OP_SUB, value, base, 0));
     return under(x, nest_index_value(x->nest, leaf), value, base);
 }
 
