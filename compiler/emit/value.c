@@ -10,6 +10,7 @@
 #include "target/target.h"
 #include "ir/ir.h"
 #include "fuse/fuse.h"
+#include "loop/loop.h"
 #include "emit/emit.h"
 
 const char *emit_type(Type type) {
@@ -114,6 +115,8 @@ const char *emit_operation(Emitter *e, const Function *f, const Value *value, co
     const bool arithmetic = info->form == FORM_ARITHMETIC;
     const char *type = type_info[operand].name, *name = info->name;
     const char *stem = function_stem(e, name, type);
+    if (ir_is_nonpositive(value) && stem == name)
+        stem = arena_printf(e->arena, "%s_%s", name, nest_nonpositive);
     if (emit_is_infix(e, value) && stem == name && (!arithmetic || type_info[operand].class == 'F'))
         return arena_printf(e->arena, "%s %s %s", arg[0], info->sign, arg[1]);
     if (ir_takes_count((Op)value->op) && f->values[value->arg[1]].type != TYPE_I64)

@@ -533,6 +533,15 @@ ValueId ir_call(Function *f, uint32_t function, ValueId list) {
                              .payload = function});
 }
 
+ValueId ir_exp_nonpositive(Function *f, Op op, ValueId a) {
+    const Value *operand = &f->values[a];
+    return intern(f, (Value){.op = (uint8_t)op,
+                             .type = operand->type,
+                             .axes = operand->axes,
+                             .arg = {a},
+                             .payload = operand->type == TYPE_F32 ? EXP_NONPOSITIVE : 0});
+}
+
 ValueId ir_make(Function *f, const Value *like, const ValueId args[3]) {
     const Value v = *like;
     Op op = (Op)v.op;
@@ -553,8 +562,10 @@ ValueId ir_make(Function *f, const Value *like, const ValueId args[3]) {
     case OP_ROUND_STOCHASTIC: return ir_round_stochastic(f, (Type)v.payload, args[0], args[1]);
     case OP_FROM_FIXED: return ir_from_fixed(f, (Type)v.payload, args[0], args[1]);
     case OP_CALL: return ir_call(f, (uint32_t)v.payload, args[0]);
-    default: return ir_op(f, op, args[0], args[1], args[2]);
+    default: break;
     }
+    return ir_is_nonpositive(&v) ? ir_exp_nonpositive(f, op, args[0])
+                                 : ir_op(f, op, args[0], args[1], args[2]);
 }
 
 ValueId ir_rebuild(Function *to, const Function *from, ValueId id, const ValueId args[3]) {

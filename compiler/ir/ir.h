@@ -250,6 +250,11 @@ ValueId ir_reduce(Function *f, Op op, ValueId a, AxisSet over); /* a must have t
 ValueId ir_rebuild(Function *to, const Function *from, ValueId v, const ValueId args[3]);
 /* the operation, type, axes and payload of `like` on these operands */
 ValueId ir_make(Function *f, const Value *like, const ValueId args[3]);
+/* EXP or EXP_LITE of what is known to be at most 0, or NaN, or of which the value is not used: a
+ * mark of f32 in a nest, for which generated code has a shorter function with the same bits. */
+enum { EXP_NONPOSITIVE = 1 }; /* the payload */
+ValueId ir_exp_nonpositive(Function *f, Op op, ValueId a);
+bool ir_is_nonpositive(const Value *v);
 ValueId ir_find(const Function *f, const Value *value); /* an equal value, or 0 */
 void ir_store(Function *f, uint32_t parameter, ValueId value, ValueId guard, Range range);
 /* Those of `from`, whose values `map` takes to values of `f`. */
@@ -284,6 +289,9 @@ bool ir_evaluate(Op op, Type result, Type operand, uint64_t payload, const uint6
 /* An element of an array of the host as a value of its compute type, and back, as kernels do. */
 uint64_t ir_load_element(Type storage, const void *array, int64_t index);
 void ir_store_element(Type storage, void *array, int64_t index, uint64_t value);
+
+/* range.c: whether the value is at most 0, or NaN, whatever the step is given. */
+bool ir_is_never_positive(const Function *f, ValueId id);
 
 /* numeric.c: a hash of all that decides bits: equal versions give equal results. */
 uint64_t numeric_version(void);

@@ -260,7 +260,9 @@ typedef struct NestOperator {
 enum { NEST_COMPARISON = 3 };
 extern const NestOperator nest_operators[];
 extern const size_t nest_operator_count;
-bool nest_has_operation(Op op);                   /* whether values of a nest are made by it */
+extern const char
+    nest_nonpositive[];         /* behind the name of such an exponential: ir_is_nonpositive */
+bool nest_has_operation(Op op); /* whether values of a nest are made by it */
 bool nest_is_word(const char *text, size_t size); /* true, inf ...: no name */
 /* What a reduction wants of the type of its leaves, or NULL and the type of its result. */
 const char *nest_reduction_problem(Op op, Type leaves, Type *result);

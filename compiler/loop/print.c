@@ -36,6 +36,8 @@ const NestOperator nest_operators[] = {
 };
 const size_t nest_operator_count = COUNT(nest_operators);
 
+const char nest_nonpositive[] = "nonpositive";
+
 bool nest_has_operation(Op op) {
     static const Op others[] = {OP_NONE,      OP_MARK,   OP_STOP_GRADIENT, OP_GRAD,
                                 OP_BROADCAST, OP_GATHER, OP_LIST,          OP_CLAMP};
@@ -215,7 +217,8 @@ static void print_payload(const Nest *nest, const Value *v, Text *out) {
     case OP_FROM_FIXED: text_printf(out, ".%s", type_info[v->payload].name); break;
     case OP_RANDOM_KEY: text_printf(out, ".%" PRIu64, v->payload); break;
     case OP_CALL: text_printf(out, ".%s", nest->values->functions[v->payload].name); break;
-    default: break;
+    default:
+        if (ir_is_nonpositive(v)) text_printf(out, ".%s", nest_nonpositive);
     }
 }
 

@@ -265,7 +265,11 @@ static bool read_payload(NestReader *r, Value *v) {
         v->type = (uint8_t)f->functions[v->payload].result;
         return true;
     }
-    default: return true;
+    default:
+        if ((v->op != OP_EXP && v->op != OP_EXP_LITE) || !nest_accept(r, ".")) return true;
+        if (!nest_expect(r, nest_nonpositive)) return false;
+        v->payload = EXP_NONPOSITIVE;
+        return true;
     }
 }
 

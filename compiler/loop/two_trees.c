@@ -6,7 +6,8 @@
  * Needs a serial loop of straight code over a tile's elements, at most 1024 as nest_strip leaves
  * them, with the one push to the tree. Keeps every bit: the first tree has one value in any order,
  * and the second one's leaves are those that the reduction is defined by. Changes the loop into
- * one for each tree, which the other passes then place. */
+ * one for each tree, which the other passes then place. A reduction of the same leaves that has the
+ * first tree's value takes that (redundancy elimination). */
 #include <math.h>
 
 #include "base/base.h"
@@ -25,6 +26,7 @@ typedef struct TwoTrees {
     Index tile, tiles, room, count;
     SymbolId extrema, parts; /* of tiles; 0: there is one at most */
     bool shared;             /* in memory of the block */
+    NestNode same;           /* combines a tree that is the first of the two; no name: none does */
 } TwoTrees;
 
 static size_t find_push(TwoTrees *x, NestNode **body) {
@@ -67,10 +69,70 @@ static const char *find_form(TwoTrees *x, bool single) {
     return single && rest.count ? "it may have several tiles" : NULL;
 }
 
+/* ---- a tree that is the first of the two ---- */
+
+/* The push of the same value as the same leaf to a tree of its own. */
+static NestNode **find_same_push(const TwoTrees *x, Op wanted) {
+    for (NestNode **at = &(*x->loop)->body; *at; at = &(*at)->next) {
+        const NestNode *push = *at;
+        if (push->kind != NEST_PUSH || push == x->push || push->at_count != 1) continue;
+        NestNode **tree = nest_find(&x->nest->body, push->array);
+        const bool pushed = !push->has_limit && !push->where && push->value == x->push->value;
+        if (pushed && index_equal(push->at[0], x->push->at[0]) && tree &&
+            (*tree)->kind == NEST_TREE && (*tree)->op == wanted && !(*tree)->at_count &&
+            index_equal((*tree)->extent, x->count))
+            return at;
+    }
+    return NULL;
+}
+
+static NestNode *find_combine(NestNode *body, SymbolId tree) {
+    for (NestNode *node = body; node; node = node->next) {
+        NestNode *inside = find_combine(node->body, tree);
+        if (node->kind == NEST_COMBINE && node->array == tree && !node->at_count) return node;
+        if (!inside) inside = find_combine(node->other, tree);
+        if (inside) return inside;
+    }
+    return NULL;
+}
+
+static bool is_behind(const NestNode *node, const NestNode *other) {
+    while (node && node != other) node = node->next;
+    return node;
+}
+
+/* Another reduction of the loop's leaves that is the first tree's (redundancy elimination): it has
+ * no tree of its own any more, and what both come to stands where the first of them did. */
+static void join_same(TwoTrees *x, Op wanted) {
+    NestNode **push = find_same_push(x, wanted);
+    NestNode *same = push ? find_combine(x->nest->body, (*push)->array) : NULL;
+    if (!same || (!is_behind(same, x->combine) && !is_behind(x->combine, same))) return;
+    NestNode **tree = nest_find(&x->nest->body, (*push)->array);
+    *push = (*push)->next;
+    if (&(*tree)->next == x->loop) x->loop = tree;
+    *tree = (*tree)->next;
+    NestNode *first = is_behind(same, x->combine) ? same : x->combine;
+    NestNode *last = first == same ? x->combine : same, *before = first;
+    const NestNode own = *x->combine;
+    x->same = *same;
+    while (before->next != last) before = before->next;
+    before->next = last->next;
+    NestNode *rest = first->next;
+    *first = own;
+    first->next = rest;
+    x->combine = first;
+}
+
 /* ---- values ---- */
 
 static ValueId op(const TwoTrees *x, Op operation, ValueId a, ValueId b, ValueId c) {
     return ir_op(x->nest->values, operation, a, b, c);
+}
+
+/* Of what is at most 0: where a leaf is not, as what it is compared with is not the finite greatest
+ * one, nobody uses the exponential. */
+static ValueId exp_nonpositive(const TwoTrees *x, ValueId value) {
+    return ir_exp_nonpositive(x->nest->values, OP_EXP, value);
 }
 
 static ValueId number(const TwoTrees *x, Type type, double value) {
@@ -90,7 +152,7 @@ static ValueId is_best(const TwoTrees *x, ValueId value, ValueId best) {
 /* A second value as the top over more leaves makes it count. */
 static ValueId under(const TwoTrees *x, ValueId second, ValueId own, ValueId extremum) {
     if (x->op == OP_LOGSUMEXP)
-        return op(x, OP_MUL, second, op(x, OP_EXP, op(x, OP_SUB, own, extremum, 0), 0, 0), 0);
+        return op(x, OP_MUL, second, exp_nonpositive(x, op(x, OP_SUB, own, extremum, 0)), 0);
     const ValueId none =
         ir_constant(x->nest->values, TYPE_I64, nest_identity(OP_REDUCE_MIN, TYPE_I64));
     return op(x, OP_SELECT, is_best(x, own, extremum), second, none);
@@ -111,7 +173,7 @@ static ValueId base_of(const TwoTrees *x, ValueId extremum) {
 }
 
 static ValueId second_leaf(const TwoTrees *x, ValueId value, ValueId base, Index leaf) {
-    if (x->op == OP_LOGSUMEXP) return op(x, OP_EXP, op(x, OP_SUB, value, base, 0), 0, 0);
+    if (x->op == OP_LOGSUMEXP) return exp_nonpositive(x, op(x, OP_SUB, value, base, 0));
     return under(x, nest_index_value(x->nest, leaf), value, base);
 }
 
@@ -235,15 +297,29 @@ static NestNode *first_loop(TwoTrees *x, NestNode **push) {
     return loop;
 }
 
-/* The tile's two trees in place of its loop; gives their values. */
+/* A name for what is computed for the push, which other loops may compute too. */
+static ValueId let_before_push(TwoTrees *x, const char *suffix, ValueId value) {
+    NestNode **end = &(*x->loop)->body;
+    while (*end != x->push) end = &(*end)->next;
+    const ValueId name = let(x, &end, suffix, value);
+    *end = x->push;
+    return name;
+}
+
+/* The tile's two trees in place of its loop; gives their values. Where there are no others, what a
+ * value that is not finite makes of the second one does not count. */
 static void build_tile(TwoTrees *x, ValueId result[2]) {
     NestNode *old = *x->loop, *after = old->next, *body = NULL, **end = &body, *first_push = NULL;
     NestNode *first = first_loop(x, &first_push);
     result[0] =
         tile_tree(x, &end, "extremum", first_op(x), x->type, first, first_push, first_push->value);
-    const ValueId base =
-        x->op == OP_LOGSUMEXP ? let(x, &end, "base", base_of(x, result[0])) : result[0];
-    const ValueId second = second_leaf(x, x->push->value, base, x->push->at[0]);
+    const bool several = x->extrema && x->op == OP_LOGSUMEXP;
+    const ValueId base = several ? let(x, &end, "base", base_of(x, result[0])) : result[0];
+    ValueId second = second_leaf(x, x->push->value, base, x->push->at[0]);
+    if (x->op == OP_LOGSUMEXP) {
+        const ValueId below = let_before_push(x, "below", op(x, OP_SUB, x->push->value, base, 0));
+        second = let_before_push(x, "leaf", exp_nonpositive(x, below));
+    }
     NestNode *push = x->push;
     result[1] = tile_tree(x, &end, "part", second_op(x), x->second, old, push, second);
     if (x->extrema) {
@@ -319,6 +395,12 @@ static void build_result(TwoTrees *x, ValueId result[2]) {
     nest_add(x->nest, &end,
              (NestNode){
                  .kind = NEST_LET, .name = combine->name, .value = value, .range = combine->range});
+    if (x->same.name)
+        nest_add(x->nest, &end,
+                 (NestNode){.kind = NEST_LET,
+                            .name = x->same.name,
+                            .value = result[0],
+                            .range = x->same.range});
     *end = after;
     *combine = *body;
 }
@@ -362,6 +444,7 @@ const char *nest_two_trees(Nest *nest, SymbolId tree, NestScope scope) {
         add_memory(&x, &end, x.parts, scope);
     }
     ValueId result[2];
+    join_same(&x, first_op(&x));
     build_tile(&x, result);
     build_result(&x, result);
     place = nest_find(&nest->body, tree); /* the loop may have stood right behind it */

@@ -99,6 +99,9 @@ static ValueId operation(PlainBuilder *b, ValueId v) {
     }
     Value like = *value;
     like.axes = 0;
+    if ((value->op == OP_EXP || value->op == OP_EXP_LITE) &&
+        ir_is_never_positive(b->f, value->arg[0]))
+        return ir_exp_nonpositive(b->nest->values, (Op)value->op, args[0]);
     return ir_make(b->nest->values, &like, args);
 }
 

@@ -118,7 +118,9 @@ static const char *tile_trees(ItemBuilder *b) {
     const NestScope scope = b->single ? SCOPE_REGISTER : SCOPE_WORKER;
     const char *problem = NULL;
     for (size_t i = 0; i < count && !problem; i++) {
-        if (nest_is_two_trees((*nest_find(body, trees[i]))->op))
+        NestNode **tree = nest_find(body, trees[i]);
+        if (!tree) continue; /* another one's first tree has its value */
+        if (nest_is_two_trees((*tree)->op))
             problem = nest_two_trees(nest, trees[i], scope);
         else if (!b->single)
             problem = nest_tile_tree(nest, trees[i], scope);
