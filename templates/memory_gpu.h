@@ -181,6 +181,8 @@ LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, i64 span, i6
 #define LS_RUN_PANEL(phase) \
     phase(a, panel, ls_block(), first, span, part, ls_warp(), LS_MAX_I64, ls_warps(), 0);
 
+#define LS_MAY_ALIAS __attribute__((may_alias))
+
 /* An element's access that stays alone, or LLVM joins it with a part of the whole four's and splits
  * that. On NVIDIA devices it is by an address that ls_whole hides: what is volatile has the scope
  * of the system there, past the first cache, so that each of four neighbours fetches their sector
@@ -206,6 +208,22 @@ LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, i64 span, i6
 #endif
 #endif
 
+/* Neighbours as they lie in memory. Those of two bytes are loaded as words: of a word a compiler
+ * takes either half of two bf16 as an f32 in one instruction, of a half that it has moved down in
+ * two. */
+template <class Raw, class Storage> LS_FN Raw ls_load_raw(const Storage *at) {
+    struct LS_ALIGN(alignof(Raw)) LS_MAY_ALIAS Words {
+        u32 at[(sizeof(Raw) + 3) / 4];
+    };
+    if (sizeof(Storage) != 2) return *(const Raw *)at;
+    const Words words = *(const Words *)at;
+    Raw raw;
+    LS_UNROLL
+    for (int e = 0; e < (int)(sizeof(Raw) / sizeof(Storage)); e++)
+        raw.at[e] = (Storage)(words.at[e / 2] >> (e % 2 * 16));
+    return raw;
+}
+
 #define LS_ACCESS_VEC4(name, storage, compute)                                                     \
     struct ls_vec4_##storage {                                                                     \
         compute at[4];                                                                             \
@@ -215,7 +233,7 @@ LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, i64 span, i6
     };                                                                                             \
     typedef ls_raw_##storage ls_loose_##storage LS_LOOSE_ALIGN(sizeof(storage));                   \
     LS_FN ls_vec4_##storage ls_load_vec4_##storage(const storage *data, i64 index) {               \
-        const ls_raw_##storage raw = *(const ls_raw_##storage *)(data + index);                    \
+        const ls_raw_##storage raw = ls_load_raw<ls_raw_##storage>(data + index);                  \
         ls_vec4_##storage four;                                                                    \
         LS_UNROLL                                                                                  \
         for (int e = 0; e < 4; e++) four.at[e] = ls_unpack_##name(raw.at[e]);                      \
@@ -295,7 +313,7 @@ LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, i64 span, i6
         storage at[8];                                                                             \
     };                                                                                             \
     LS_FN ls_vec8_##storage ls_load_vec8_##storage(const storage *data, i64 index) {               \
-        const ls_raw_vec8_##storage raw = *(const ls_raw_vec8_##storage *)(data + index);          \
+        const ls_raw_vec8_##storage raw = ls_load_raw<ls_raw_vec8_##storage>(data + index);        \
         ls_vec8_##storage eight;                                                                   \
         LS_UNROLL                                                                                  \
         for (int e = 0; e < 8; e++) eight.at[e] = ls_unpack_##name(raw.at[e]);                     \
