@@ -138,48 +138,53 @@ LS_FN int ls_last_block(u32 *counter) {
  * first, first + 128, ... below `rows`, partitioned over the teams. One without a row follows the
  * first team, so that all wait for each other, and no warp of it is a member. And the phases down
  * columns. */
-LS_FN i64 ls_team(i64 tiles) {
-    i64 team = 1;
+LS_FN u32 ls_team(i64 tiles) {
+    u32 team = 1;
     while (team < tiles) team *= 2;
     return team;
 }
 #define LS_PANEL_TEAM i64 member, i64 first_warp
-#define LS_RUN_TEAMS(phase)                                                                     \
-    for (i64 r = own_team; r - own_team < span && first + 128 * (r - own_team) < rows;          \
-         r += teams) {                                                                          \
-        const int there = r < span && first + 128 * r < rows;                                   \
-        const i64 row = first + 128 * (there ? r : r - own_team);                               \
-        if (r > own_team) ls_barrier();                                                         \
-        phase(a, there ? ls_warp() - first_warp : (i64)ls_warps(), there ? first_warp : 0, row, \
-              row + 1, 1, 0);                                                                   \
+#define LS_RUN_TEAMS(phase)                                                                       \
+    for (u32 r = own_team; r - own_team < span && first + 128 * (i64)(r - own_team) < rows;       \
+         r += teams) {                                                                            \
+        const int there = r < span && first + 128 * (i64)r < rows;                                \
+        const i64 row = first + 128 * (i64)(there ? r : r - own_team);                            \
+        if (r > own_team) ls_barrier();                                                           \
+        phase(a, there ? ls_warp() - first_warp : warps, there ? first_warp : 0, row, row + 1, 1, \
+              0);                                                                                 \
     }
 /* The first row of a panel's part, and of the part that the block does next: the rows of a panel
  * are so many neighbouring lanes' of the tree down columns. */
-LS_FN i64 ls_part_row(i64 panel, i64 part, i64 span, i64 lanes) {
-    const i64 panels = 128 / lanes;
-    return 1024 * (panel / panels) + lanes * (panel % panels) + part * span / 8 +
-           128 * (part * span % 8);
+LS_FN i64 ls_part_row(i64 panel, u32 part, u32 span, u32 lanes) {
+    const u32 panels = 128 / lanes, own = (u32)((u64)panel % panels);
+    return 1024 * (i64)((u64)panel / panels) +
+           (i64)(lanes * own + part * span / 8 + 128 * (part * span % 8));
 }
-LS_FN i64 ls_next_part(i64 panel, i64 part, i64 span, i64 lanes) {
+LS_FN i64 ls_next_part(i64 panel, u32 part, u32 span, u32 lanes) {
     return part + 1 < 8 * lanes / span ? ls_part_row(panel, part + 1, span, lanes)
                                        : ls_part_row(panel + ls_blocks(), 0, span, lanes);
 }
-/* Prefetches an array's rows of a part, of so many bytes each, into the second-level cache. */
-LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, i64 span, i64 rows) {
+/* Prefetches an array's rows of a part, of so many bytes each, into the second-level cache: the
+ * lines of all rows are dealt to the block's threads. */
+LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, u32 span, i64 rows) {
 #ifdef __CUDA_ARCH__
-    for (i64 r = 0; r < span && first + 128 * r < rows; r++) {
-        const char *row = (const char *)data + (first + 128 * r) * bytes;
-        for (i64 at = 128 * (i64)ls_thread(); at < bytes; at += 128 * (i64)ls_threads())
-            asm volatile("prefetch.global.L2 [%0];" ::"l"(row + at));
+    const u32 lines = (u32)(bytes + 127) / 128;
+    for (u32 i = ls_thread(); i < span * lines; i += ls_threads()) {
+        const u32 r = i / lines;
+        const i64 row = first + 128 * (i64)r;
+        if (row < rows)
+            asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)data + row * bytes +
+                                                          128 * (i64)(i - r * lines)));
     }
 #else
     (void)data, (void)bytes, (void)first, (void)span, (void)rows;
 #endif
 }
+
 /* Its columns, always the same for a warp. */
 #define LS_PANEL_PART i64 panel, i64 owner, i64 first_row, i64 span, i64 part
 #define LS_RUN_PANEL(phase) \
-    phase(a, panel, ls_block(), first, span, part, ls_warp(), LS_MAX_I64, ls_warps(), 0);
+    phase(a, panel, ls_block(), first, span, part, ls_warp(), LS_MAX_I64, warps, 0);
 
 #define LS_MAY_ALIAS __attribute__((may_alias))
 

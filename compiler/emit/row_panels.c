@@ -230,16 +230,16 @@ static const char *blocks_panels(Emitter *e, const Kernel *kernel) {
     const unsigned lanes = e->panel_lanes, panels = 128 / lanes;
     return arena_printf(
         e->arena,
-        "const i64 team = ls_team(ls_tiles(%s)), teams = ls_warps() / team;\n"
-        "const i64 own_team = ls_warp() / team, first_warp = own_team * team;\n"
-        "const i64 parts = %u / span;\n%s"
+        "const u32 warps = %u, team = ls_team(ls_tiles(%s)), teams = warps / team;\n"
+        "const u32 own_team = ls_warp() / team, first_warp = own_team * team;\n"
+        "const u32 parts = %u / span;\n%s"
         "for (i64 panel = ls_block(); panel < %u * ls_tiles(rows); panel += ls_blocks()) {\n"
         "/* %u neighbouring lanes of the tree down columns, of 8 rows each: a part of a lane,\n"
         " * as many rows as stay on chip, goes through all phases before the next. */\n"
-        "for (i64 part = 0; part < parts; part++) {\n"
+        "for (u32 part = 0; part < parts; part++) {\n"
         "const i64 first = ls_part_row(panel, part, span, %u);\n"
         "if (ls_part_row(panel, 0, span, %u) >= rows) break;\n%s",
-        columns_text(e), 8 * lanes,
+        e->target->panel_threads / 32, columns_text(e), 8 * lanes,
         prefetches(e, kernel,
                    arena_printf(e->arena, "ls_part_row(ls_block(), 0, span, %u)", lanes)),
         panels, lanes, lanes, lanes,
@@ -284,8 +284,8 @@ void emit_panel_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *
         text_printf(out, "%s}\n", calls);
         return;
     }
-    text_printf(out, "const i64 rows = %s;\nconst i64 span = %s;\n%s", columns->inner, span_text(e),
-                packed.data);
+    text_printf(out, "const i64 rows = %s;\nconst %s span = %s;\n%s", columns->inner,
+                e->target->gpu ? "u32" : "i64", span_text(e), packed.data);
     if (!e->target->gpu)
         text_printf(out, "const i64 lane_rows = %s;\n", e->packing ? "8" : "ls_lane_rows(rows)");
     text_puts(out, e->target->gpu ? blocks_panels(e, kernel) : threads_panels);

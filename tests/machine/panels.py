@@ -17,14 +17,24 @@ SUMS = re.compile(r"_(levels|partials)_\d+$")
 
 @dataclasses.dataclass(frozen=True)
 class Panel:
-    """rows of a part, and elements of a row."""
+    """rows of a part, elements of a row, and the neighbouring columns of a lane."""
     span: int
     columns: int
+    vector: int = 4
 
 
-def panel_of(body, sizes):
+def vector_of(text, body):
+    """The columns of a lane, by the accesses of the functions that a kernel runs on its panels."""
+    for name in re.findall(r"LS_RUN_PANEL\((\w+)\)", body):
+        function = re.search(rf"^LS_PHASE void {name}\((.*?)^\}}", text, re.S | re.M)
+        if function and "_vec8_" in function[1]:
+            return 8
+    return 4
+
+
+def panel_of(text, body, sizes):
     """What the text of a kernel says, None where it has no panels."""
-    span = re.search(r"const i64 span = ([^;]*);", body)
+    span = re.search(r"const \w+ span = ([^;]*);", body)
     length = re.search(r"ls_team\(ls_tiles\(([^;]*?)\)\),", body)
     if not span or not length or "LS_RUN_PANEL(" not in body:
         return None
@@ -33,8 +43,8 @@ def panel_of(body, sizes):
         columns *= sizes[factor.strip().removeprefix("size_")]
     for most, rows in re.findall(r"<= (\d+) \? (\d+)", span[1]):
         if columns <= int(most):
-            return Panel(int(rows), columns)
-    return Panel(int(span[1].split(":")[-1]), columns)
+            return Panel(int(rows), columns, vector_of(text, body))
+    return Panel(int(span[1].split(":")[-1]), columns, vector_of(text, body))
 
 
 class Trips:
@@ -72,7 +82,7 @@ class Trips:
 
     def rows_of(self, at):
         """A lane's vector of a row, of which an access may be a part."""
-        return self.bulk.code[at].size / max(self.bulk.code[at].size, 4 * self.bulk.element(at))
+        return self.elements(at) / self.panel.vector
 
     def excess(self, path):
         """The accesses of ways down columns to more rows than a part has."""
@@ -93,6 +103,11 @@ class Trips:
                     if before.get(key, 0) + max(rows, own) > self.panel.span:
                         found.add(at)
         return found
+
+    def small(self, path):
+        """The loads of small arrays: a text that loads one anew for each row moves no more than one that does not."""
+        return {at for at in walk(path) if self.bulk.code[at].kind == "load" and self.bulk.name(at) != "?" and
+                not self.bulk.is_large(at) and not SUMS.search(self.bulk.name(at))}
 
     def count(self, name, amount):
         self.passes[name] = self.passes.get(name, 0) + amount
@@ -120,19 +135,14 @@ class Trips:
 
     def of_columns(self, step):
         rows = self.rows_of_turn(step.path)
-        lanes = 32 * max(max(1, max(self.bulk.code[at].size / self.bulk.element(at), 4))
-                         for at in walk(step.path) if self.bulk.is_large(at))
-        step.trips = -(-self.panel.columns // (lanes * self.warps)) * self.panel.span / max(rows.values(), default=1)
+        step.trips = -(-self.panel.columns // (32 * self.panel.vector * self.warps)) * self.panel.span / max(rows.values(), default=1)
         for name, count in rows.items():
             self.count(name, count / max(rows.values()))
 
     def of_prefetches(self, step):
-        inner = [own for own in step.path if isinstance(own, Loop)]
-        if inner:
-            step.trips = self.panel.span
-        for own in inner or [step]:
-            element = max(self.bulk.element(at) for at in walk(own.path) if self.bulk.code[at].kind == "prefetch")
-            own.trips = -(-self.panel.columns * element // (LINE * 32 * self.warps))
+        """The lines of all rows of a part, dealt to the threads."""
+        element = max(self.bulk.element(at) for at in walk(step.path) if self.bulk.code[at].kind == "prefetch")
+        step.trips = -(-self.panel.span * -(-self.panel.columns * element // LINE) // (32 * self.warps))
 
     def set(self, path):
         tiles = -(-self.panel.columns // TILE)
