@@ -160,31 +160,43 @@ LS_FN i64 ls_part_row(i64 panel, u32 part, u32 span, u32 lanes) {
     return 1024 * (i64)((u64)panel / panels) +
            (i64)(lanes * own + part * span / 8 + 128 * (part * span % 8));
 }
-LS_FN i64 ls_next_part(i64 panel, u32 part, u32 span, u32 lanes) {
+LS_FN i64 ls_next_part(i64 panel, u32 part, u32 span, u32 lanes, u32 groups) {
     return part + 1 < 8 * lanes / span ? ls_part_row(panel, part + 1, span, lanes)
-                                       : ls_part_row(panel + ls_blocks(), 0, span, lanes);
+                                       : ls_part_row(panel + groups * ls_blocks(), 0, span, lanes);
+}
+
+/* How many neighbouring panels a block takes at once, each of as many parts: two where half of its
+ * warps have all chunks of columns, unless more blocks would then be without a panel in the end. A
+ * panel has half of the levels. */
+LS_FN u32 ls_panel_groups(i64 chunks, u32 warps, i64 panels, u32 parts) {
+    const u64 blocks = ls_blocks(), turns = ((u64)panels + blocks - 1) / blocks;
+    const int half = 2 * chunks <= warps && parts <= 4;
+    return half && ((u64)panels + 2 * blocks - 1) / (2 * blocks) * 2 <= turns ? 2 : 1;
 }
 /* Prefetches an array's rows of a part, of so many bytes each, into the second-level cache: the
  * lines of all rows are dealt to the block's threads. */
-LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, u32 span, i64 rows) {
+LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, u32 span, u32 lanes, u32 groups,
+                            i64 rows) {
 #ifdef __CUDA_ARCH__
     const u32 lines = (u32)(bytes + 127) / 128;
-    for (u32 i = ls_thread(); i < span * lines; i += ls_threads()) {
+    for (u32 i = ls_thread(); i < groups * span * lines; i += ls_threads()) {
         const u32 r = i / lines;
-        const i64 row = first + 128 * (i64)r;
+        const i64 row = first + (r < span ? 128 * r : lanes + 128 * (r - span));
         if (row < rows)
             asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)data + row * bytes +
                                                           128 * (i64)(i - r * lines)));
     }
 #else
-    (void)data, (void)bytes, (void)first, (void)span, (void)rows;
+    (void)data, (void)bytes, (void)first, (void)span, (void)lanes, (void)groups, (void)rows;
 #endif
 }
 
-/* Its columns, always the same for a warp. */
-#define LS_PANEL_PART i64 panel, i64 owner, i64 first_row, i64 span, i64 part
-#define LS_RUN_PANEL(phase) \
-    phase(a, panel, ls_block(), first, span, part, ls_warp(), LS_MAX_I64, warps, 0);
+/* Its columns, always the same for a warp. Each group of warps has a panel. */
+#define LS_PANEL_PART i64 panel, i64 owner, i64 first_row, i64 span, i64 part, i64 level
+#define LS_RUN_PANEL(phase, lanes)                                                        \
+    if (panel_row + (lanes)*own_group < rows)                                             \
+        phase(a, panel + own_group, ls_block(), part_row + (lanes)*own_group, span, part, \
+              2 * own_group, ls_warp() % own_warps, LS_MAX_I64, own_warps, 0);
 
 #define LS_MAY_ALIAS __attribute__((may_alias))
 

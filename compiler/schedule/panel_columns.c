@@ -406,7 +406,6 @@ static void find_sizes(PanelBuilder *s) {
     const int64_t leaves = (int64_t)EIGHT * b->items->numbers->panel_lanes;
     s->rows = derived(s, "part_rows",
                       ir_op(f, OP_MIN, nest_index_value(nest, s->given[PANEL_SPAN]), lanes, 0));
-    s->level = make_number(nest, 0);
     s->carry = derived(s, "carry", carry_of(s));
     const Index behind = make_add(nest, s->given[PANEL_PART], make_number(nest, 1));
     s->left = make_less(nest, make_number(nest, leaves),
@@ -419,7 +418,8 @@ static void take_given(PanelBuilder *s, PlainNest *plain) {
         "step_1", "step_2", "copy",  "level", "carry", "left"};
     Nest *nest = s->nest;
     for (int i = 0; i < PANEL_GIVEN; i++) {
-        const bool of_thread = i >= PANEL_ROWS, of_block = i == PANEL_PART || i == PANEL_SPAN;
+        const bool of_thread = i >= PANEL_ROWS && i != PANEL_LEVEL;
+        const bool of_block = i == PANEL_PART || i == PANEL_SPAN;
         if (nest->lanes > 1 ? of_thread : of_block) continue;
         plain->panel[i] = nest_size(nest, names[i]);
         s->given[i] = make_symbol(nest, plain->panel[i]);

@@ -173,6 +173,16 @@ class Panels(unittest.TestCase):
         row = of_sass(self.kernel(elements=["LDG.E R8, desc[UR4][R2.64]"] * 36), {"b": 8192, "c": 4096, "row": 4096}, PANEL_TEXT)
         self.assertEqual((row["access"], row["per_byte"]), (16, (1 + 22 + 4 * 8 + 1) / (32 * 8)))
 
+    def test_two_panels_at_once(self):
+        # Half of the warps have all pieces of 512 columns: two panels of eight rows where no more blocks are idle at the end.
+        text = PANEL_TEXT.replace("    const u32 span", "    const i64 rows = size_b;\n    const u32 span").replace(
+            "    LS_RUN_TEAMS", "    const u32 groups = ls_panel_groups((size_c + 127) / 128, warps, 32 * ls_tiles(rows), parts);\n"
+            "    LS_RUN_TEAMS")
+        row = of_sass(self.kernel(), {"b": 16384, "c": 512, "row": 512}, text)
+        self.assertEqual(row["per_byte"], (1 + 2 * 21 + 2 * (1 + 2 * 5 + 2) + 1) / (32 * 8))
+        row = of_sass(self.kernel(), {"b": 8192, "c": 512, "row": 512}, text)
+        self.assertEqual(row["per_byte"], (1 + 21 + 2 * (1 + 2 * 5 + 2) + 1) / (16 * 8))
+
     def test_small_arrays_anew_for_each_row(self):
         # A text that loads the weights for each of its rows moves no more than the one that has them already.
         row = of_sass(self.kernel(small=[LOAD.format(8, 0).replace("R2", "R50")] * 2), {"b": 8192, "c": 4096, "row": 4096},

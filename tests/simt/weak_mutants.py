@@ -240,6 +240,12 @@ COMPILER = [
         "",
         ("strips",),
     ),
+    (
+        "compiler/emit/row_panels.c",
+        'text_puts(&calls, "if (group) ls_barrier();\\n");',
+        "",
+        ("panel_groups",),
+    ),
 ]
 DEFAULT_PROGRAMS = (
     *COLUMNS,
