@@ -166,13 +166,14 @@ LS_FN i64 ls_next_part(i64 panel, u32 part, u32 span, u32 lanes, u32 groups) {
 }
 
 /* How many neighbouring panels a block takes at once, each of as many parts: two where half of its
- * warps have all chunks of columns, unless more blocks would then be without a panel in the end. A
- * panel has half of the levels. */
+ * warps have all chunks of columns, which takes one and a half times as long as one; unless blocks
+ * without a panel in the last turn would make more of it. A panel has half of the levels. */
 LS_FN u32 ls_panel_groups(i64 chunks, u32 warps, i64 panels, u32 parts) {
-    const u64 blocks = ls_blocks(), turns = ((u64)panels + blocks - 1) / blocks;
-    const int half = 2 * chunks <= warps && parts <= 4;
-    return half && ((u64)panels + 2 * blocks - 1) / (2 * blocks) * 2 <= turns ? 2 : 1;
+    const u64 blocks = ls_blocks(), all = (u64)panels;
+    const u64 turns = (all + blocks - 1) / blocks, pairs = (all + 2 * blocks - 1) / (2 * blocks);
+    return 2 * chunks <= warps && parts <= 4 && 3 * pairs <= 2 * turns ? 2 : 1;
 }
+
 /* Prefetches an array's rows of a part, of so many bytes each, into the second-level cache: the
  * lines of all rows are dealt to the block's threads. */
 LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, u32 span, u32 lanes, u32 groups,

@@ -174,8 +174,8 @@ static const char *panel_calls(Emitter *e, const Kernel *kernel, const PhaseText
             text_printf(&calls, "LS_RUN_PANEL(%s, %u)\n", phases[i].name, e->panel_lanes);
             continue;
         }
+        /* Of several groups a team is a warp, which shares no memory with others. */
         text_puts(&calls, "for (u32 group = 0; group < groups; group++) {\n");
-        text_puts(&calls, "if (group) ls_barrier();\n");
         text_printf(&calls, "const i64 first = part_row + %u * group;\nLS_RUN_TEAMS(%s)\n}\n",
                     e->panel_lanes, phases[i].name);
     }

@@ -66,7 +66,7 @@ class Trips:
         self.bulk, self.panel = bulk, panel
         self.warps = bulk.threads() // 32
         blocks = 2 * bulk.chip.processors
-        if -(-panel.panels // (2 * blocks)) * 2 > -(-panel.panels // blocks):
+        if 3 * -(-panel.panels // (2 * blocks)) > 2 * -(-panel.panels // blocks):
             self.panel = dataclasses.replace(panel, groups=1)
         self.again = set()     # instructions that load what the same loop of rows has loaded
         self.passes = {}       # of each array, by its name

@@ -240,12 +240,6 @@ COMPILER = [
         "",
         ("strips",),
     ),
-    (
-        "compiler/emit/row_panels.c",
-        'text_puts(&calls, "if (group) ls_barrier();\\n");',
-        "",
-        ("panel_groups",),
-    ),
 ]
 DEFAULT_PROGRAMS = (
     *COLUMNS,
