@@ -28,7 +28,7 @@ class Panel:
 
 def vector_of(text, body):
     """The columns of a lane, by the accesses of the functions that a kernel runs on its panels."""
-    for name in re.findall(r"LS_RUN_PANEL\((\w+)\)", body):
+    for name in re.findall(r"LS_RUN_PANEL\((\w+)", body):
         function = re.search(rf"^LS_PHASE void {name}\((.*?)^\}}", text, re.S | re.M)
         if function and "_vec8_" in function[1]:
             return 8

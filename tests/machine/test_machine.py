@@ -131,7 +131,7 @@ LS_KERNEL LS_THREADS(256) copy(const panel_arguments arguments) {
     const u32 span = size_c <= 1024 ? 8 : size_c <= 2048 ? 4 : 2;
     const u32 warps = 8, team = ls_team(ls_tiles(size_c)), teams = warps / team;
     LS_RUN_TEAMS(rows_1)
-    LS_RUN_PANEL(phase_2_panel)
+    LS_RUN_PANEL(phase_2_panel, 4)
 }
 """
 
@@ -182,6 +182,12 @@ class Panels(unittest.TestCase):
         self.assertEqual(row["per_byte"], (1 + 2 * 21 + 2 * (1 + 2 * 5 + 2) + 1) / (32 * 8))
         row = of_sass(self.kernel(), {"b": 8192, "c": 512, "row": 512}, text)
         self.assertEqual(row["per_byte"], (1 + 21 + 2 * (1 + 2 * 5 + 2) + 1) / (16 * 8))
+
+    def test_eight_columns_of_a_lane(self):
+        # Of a vector of eight f32 columns the accesses of two rows are one row's: twice as many turns.
+        text = "LS_PHASE void phase_2_panel(i64 n) {\n    ls_load_vec8_f32(x, n);\n}\n" + PANEL_TEXT
+        row = of_sass(self.kernel(), {"b": 8192, "c": 4096, "row": 4096}, text)
+        self.assertEqual(row["per_byte"], (1 + 21 + 2 * 2 * 8 + 1) / (32 * 8))
 
     def test_small_arrays_anew_for_each_row(self):
         # A text that loads the weights for each of its rows moves no more than the one that has them already.
