@@ -72,6 +72,18 @@ bool items_find_max(ItemBuilder *b, const NestNode *row, const NestNode *travers
 
 /* ---- loads ---- */
 
+/* Whether the index differs from row to row: by the loop's own number, or by what it computes. */
+static bool is_of_row(const NestNode *row, const NestNode *inner, Index at) {
+    NestNode *body = row->body;
+    for (size_t t = 0; t < at.count; t++)
+        for (uint32_t k = 0; k < at.terms[t].count; k++) {
+            const SymbolId symbol = at.terms[t].symbols[k];
+            if (symbol == row->name || (symbol != inner->name && nest_find(&body, symbol)))
+                return true;
+        }
+    return false;
+}
+
 /* The bytes that a row's loads of the loop take in a thread: in memory, or held in registers;
  * `same`: of those that are the same for all rows. What is the same for all elements of a vector
  * takes one element's. */
@@ -85,7 +97,7 @@ static int64_t loaded_bytes(const Nest *nest, const NestNode *row, bool held, in
         bool all = inner != row, own = false;
         for (size_t i = 0; i < node->at_count; i++) {
             all &= !index_uses(node->at[i], inner->name);
-            own |= index_uses(node->at[i], row->name);
+            own |= is_of_row(row, inner, node->at[i]);
         }
         *(own ? &bytes : same) += (int64_t)type_info[held ? type_info[type].compute : type].size *
                                   (all ? 1 : nest->width);
