@@ -138,48 +138,68 @@ LS_FN int ls_last_block(u32 *counter) {
  * first, first + 128, ... below `rows`, partitioned over the teams. One without a row follows the
  * first team, so that all wait for each other, and no warp of it is a member. And the phases down
  * columns. */
-LS_FN i64 ls_team(i64 tiles) {
-    i64 team = 1;
+LS_FN u32 ls_team(i64 tiles) {
+    u32 team = 1;
     while (team < tiles) team *= 2;
     return team;
 }
 #define LS_PANEL_TEAM i64 member, i64 first_warp
-#define LS_RUN_TEAMS(phase)                                                                     \
-    for (i64 r = own_team; r - own_team < span && first + 128 * (r - own_team) < rows;          \
-         r += teams) {                                                                          \
-        const int there = r < span && first + 128 * r < rows;                                   \
-        const i64 row = first + 128 * (there ? r : r - own_team);                               \
-        if (r > own_team) ls_barrier();                                                         \
-        phase(a, there ? ls_warp() - first_warp : (i64)ls_warps(), there ? first_warp : 0, row, \
-              row + 1, 1, 0);                                                                   \
+#define LS_RUN_TEAMS(phase)                                                                       \
+    for (u32 r = own_team; r - own_team < span && first + 128 * (i64)(r - own_team) < rows;       \
+         r += teams) {                                                                            \
+        const int there = r < span && first + 128 * (i64)r < rows;                                \
+        const i64 row = first + 128 * (i64)(there ? r : r - own_team);                            \
+        if (r > own_team) ls_barrier();                                                           \
+        phase(a, there ? ls_warp() - first_warp : warps, there ? first_warp : 0, row, row + 1, 1, \
+              0);                                                                                 \
     }
 /* The first row of a panel's part, and of the part that the block does next: the rows of a panel
  * are so many neighbouring lanes' of the tree down columns. */
-LS_FN i64 ls_part_row(i64 panel, i64 part, i64 span, i64 lanes) {
-    const i64 panels = 128 / lanes;
-    return 1024 * (panel / panels) + lanes * (panel % panels) + part * span / 8 +
-           128 * (part * span % 8);
+LS_FN i64 ls_part_row(i64 panel, u32 part, u32 span, u32 lanes) {
+    const u32 panels = 128 / lanes, own = (u32)((u64)panel % panels);
+    return 1024 * (i64)((u64)panel / panels) +
+           (i64)(lanes * own + part * span / 8 + 128 * (part * span % 8));
 }
-LS_FN i64 ls_next_part(i64 panel, i64 part, i64 span, i64 lanes) {
+LS_FN i64 ls_next_part(i64 panel, u32 part, u32 span, u32 lanes, u32 groups) {
     return part + 1 < 8 * lanes / span ? ls_part_row(panel, part + 1, span, lanes)
-                                       : ls_part_row(panel + ls_blocks(), 0, span, lanes);
+                                       : ls_part_row(panel + groups * ls_blocks(), 0, span, lanes);
 }
-/* Prefetches an array's rows of a part, of so many bytes each, into the second-level cache. */
-LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, i64 span, i64 rows) {
+
+/* How many neighbouring panels a block takes at once, each of as many parts: two where half of its
+ * warps have all chunks of columns, which takes one and a half times as long as one; unless blocks
+ * without a panel in the last turn would make more of it. A panel has half of the levels. */
+LS_FN u32 ls_panel_groups(i64 chunks, u32 warps, i64 panels, u32 parts) {
+    const u64 blocks = ls_blocks(), all = (u64)panels;
+    const u64 turns = (all + blocks - 1) / blocks, pairs = (all + 2 * blocks - 1) / (2 * blocks);
+    return 2 * chunks <= warps && parts <= 4 && 3 * pairs <= 2 * turns ? 2 : 1;
+}
+
+/* Prefetches an array's rows of a part, of so many bytes each, into the second-level cache: the
+ * lines of all rows are dealt to the block's threads. */
+LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, u32 span, u32 lanes, u32 groups,
+                            i64 rows) {
 #ifdef __CUDA_ARCH__
-    for (i64 r = 0; r < span && first + 128 * r < rows; r++) {
-        const char *row = (const char *)data + (first + 128 * r) * bytes;
-        for (i64 at = 128 * (i64)ls_thread(); at < bytes; at += 128 * (i64)ls_threads())
-            asm volatile("prefetch.global.L2 [%0];" ::"l"(row + at));
+    const u32 lines = (u32)(bytes + 127) / 128;
+    for (u32 i = ls_thread(); i < groups * span * lines; i += ls_threads()) {
+        const u32 r = i / lines;
+        const i64 row = first + (r < span ? 128 * r : lanes + 128 * (r - span));
+        if (row < rows)
+            asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)data + row * bytes +
+                                                          128 * (i64)(i - r * lines)));
     }
 #else
-    (void)data, (void)bytes, (void)first, (void)span, (void)rows;
+    (void)data, (void)bytes, (void)first, (void)span, (void)lanes, (void)groups, (void)rows;
 #endif
 }
-/* Its columns, always the same for a warp. */
-#define LS_PANEL_PART i64 panel, i64 owner, i64 first_row, i64 span, i64 part
-#define LS_RUN_PANEL(phase) \
-    phase(a, panel, ls_block(), first, span, part, ls_warp(), LS_MAX_I64, ls_warps(), 0);
+
+/* Its columns, always the same for a warp. Each group of warps has a panel. */
+#define LS_PANEL_PART i64 panel, i64 owner, i64 first_row, i64 span, i64 part, i64 level
+#define LS_RUN_PANEL(phase, lanes)                                                        \
+    if (panel_row + (lanes)*own_group < rows)                                             \
+        phase(a, panel + own_group, ls_block(), part_row + (lanes)*own_group, span, part, \
+              2 * own_group, ls_warp() % own_warps, LS_MAX_I64, own_warps, 0);
+
+#define LS_MAY_ALIAS __attribute__((may_alias))
 
 /* An element's access that stays alone, or LLVM joins it with a part of the whole four's and splits
  * that. On NVIDIA devices it is by an address that ls_whole hides: what is volatile has the scope
@@ -206,6 +226,22 @@ LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, i64 span, i6
 #endif
 #endif
 
+/* Neighbours as they lie in memory. Those of two bytes are loaded as words: of a word a compiler
+ * takes either half of two bf16 as an f32 in one instruction, of a half that it has moved down in
+ * two. */
+template <class Raw, class Storage> LS_FN Raw ls_load_raw(const Storage *at) {
+    struct LS_ALIGN(alignof(Raw)) LS_MAY_ALIAS Words {
+        u32 at[(sizeof(Raw) + 3) / 4];
+    };
+    if (sizeof(Storage) != 2) return *(const Raw *)at;
+    const Words words = *(const Words *)at;
+    Raw raw;
+    LS_UNROLL
+    for (int e = 0; e < (int)(sizeof(Raw) / sizeof(Storage)); e++)
+        raw.at[e] = (Storage)(words.at[e / 2] >> (e % 2 * 16));
+    return raw;
+}
+
 #define LS_ACCESS_VEC4(name, storage, compute)                                                     \
     struct ls_vec4_##storage {                                                                     \
         compute at[4];                                                                             \
@@ -215,7 +251,7 @@ LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, i64 span, i6
     };                                                                                             \
     typedef ls_raw_##storage ls_loose_##storage LS_LOOSE_ALIGN(sizeof(storage));                   \
     LS_FN ls_vec4_##storage ls_load_vec4_##storage(const storage *data, i64 index) {               \
-        const ls_raw_##storage raw = *(const ls_raw_##storage *)(data + index);                    \
+        const ls_raw_##storage raw = ls_load_raw<ls_raw_##storage>(data + index);                  \
         ls_vec4_##storage four;                                                                    \
         LS_UNROLL                                                                                  \
         for (int e = 0; e < 4; e++) four.at[e] = ls_unpack_##name(raw.at[e]);                      \
@@ -295,7 +331,7 @@ LS_FN void ls_prefetch_part(const void *data, i64 bytes, i64 first, i64 span, i6
         storage at[8];                                                                             \
     };                                                                                             \
     LS_FN ls_vec8_##storage ls_load_vec8_##storage(const storage *data, i64 index) {               \
-        const ls_raw_vec8_##storage raw = *(const ls_raw_vec8_##storage *)(data + index);          \
+        const ls_raw_vec8_##storage raw = ls_load_raw<ls_raw_vec8_##storage>(data + index);        \
         ls_vec8_##storage eight;                                                                   \
         LS_UNROLL                                                                                  \
         for (int e = 0; e < 8; e++) eight.at[e] = ls_unpack_##name(raw.at[e]);                     \

@@ -448,8 +448,9 @@ typedef struct NestPrinter {
     bool whole;                  /* every vector at hand is aligned and within its limit */
     const NestNode *vector_loop; /* the one at hand, or the last one */
     bool whole_vectors; /* every vector with a limit is aligned, and ahead of it or beyond it */
-    bool one_version;   /* of the two bodies of a version the second one alone is printed */
-    SymbolId tensor;    /* of a list: the tensor that the pointers are of */
+    bool *multiples;  /* by symbol: sizes that are tested to be multiples of the vector; or NULL */
+    bool one_version; /* of the two bodies of a version the second one alone is printed */
+    SymbolId tensor;  /* of a list: the tensor that the pointers are of */
     SymbolId vector, run, columns; /* the innermost loops at hand */
     bool non_temporal, non_temporal_off;
     bool *is_vector; /* by symbol: it is a vector of the C compiler, of neighbouring elements */

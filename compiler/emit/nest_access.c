@@ -114,6 +114,14 @@ static const char *tests_text(NestPrinter *p, const Tests *tests) {
     return tests->count ? text.data : "1";
 }
 
+/* Whether a product is a multiple of the vector because one of its factors is tested to be one. */
+static bool is_multiple(const NestPrinter *p, const IndexTerm *term) {
+    bool multiple = false;
+    for (uint32_t k = 0; k < term->count && p->multiples && term->count > 1; k++)
+        multiple |= p->multiples[term->symbols[k]];
+    return multiple;
+}
+
 /* Adds under what the index is a multiple of the vector at the loop's first iteration, whatever
  * else it is made of; false: that cannot be known. */
 static bool add_multiples(NestPrinter *p, const NestNode *loop, uint32_t width, Index index,
@@ -121,7 +129,7 @@ static bool add_multiples(NestPrinter *p, const NestNode *loop, uint32_t width, 
     for (size_t t = 0; t < index.count; t++) {
         const IndexTerm *term = &index.terms[t];
         Text product = text_open(p->arena);
-        if (term->factor % width == 0) continue;
+        if (term->factor % width == 0 || is_multiple(p, term)) continue;
         if (term->count == 1 && term->symbols[0] == loop->name) continue;
         for (uint32_t k = 0; k < term->count; k++)
             if (p->nest->symbols[term->symbols[k]].kind == NAMED_SIZE)

@@ -52,7 +52,8 @@ static void declare_array(NestPrinter *p, uint32_t array, const char *from) {
 }
 
 /* As LS_PANEL_PART gives them: to a block, and to a thread. */
-static const char *const block_panel[PANEL_GIVEN] = {"panel", "owner", "first_row", "span", "part"};
+static const char *const block_panel[PANEL_GIVEN] = {"panel", "owner", "first_row",
+                                                     "span",  "part",  [PANEL_LEVEL] = "level"};
 static const char *const thread_panel[PANEL_GIVEN] = {
     "panel",      "owner",        "part.first",   NULL,           NULL,
     "part.rows",  "part.step[0]", "part.step[1]", "part.step[2]", "part.copy",
@@ -663,7 +664,8 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     static const char *const given[] = {"", "LS_PANEL_TEAM, ", "LS_PANEL_PART, "};
     text_printf(&own, "%s\nLS_PHASE void %s(const struct %s *a, %sLS_ITEM_RANGE) {\n", comment,
                 name, e->arguments, given[plain->panel[0] ? 2 : plain->team]);
-    for (int i = 0; i <= PANEL_PART && plain->panel[0]; i++) names_made(e, block_panel[i]);
+    for (int i = 0; i < PANEL_GIVEN && plain->panel[0]; i++)
+        if (block_panel[i]) names_made(e, block_panel[i]);
     static const char *const team[] = {"member", "first_warp"};
     for (size_t i = 0; i < COUNT(team) && plain->team; i++) names_made(e, team[i]);
     spell_sizes(&p);

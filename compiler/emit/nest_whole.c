@@ -3,7 +3,8 @@
  * Where rows are a multiple of the vector, all vectors with a limit are ahead of it or beyond it: a
  * test for each does, and none is accessed by elements. The text of a row, or of a part of a row
  * panel, then stands twice, under the test that this is so, and as it is for all other rows. A tile
- * without limits (split_tail) is told from others in the first of these texts alone. */
+ * without limits (split_tail) is told from others in the first of these texts alone, and so are
+ * parts of a panel by how many rows they have. */
 #include <string.h>
 
 #include "base/base.h"
@@ -40,6 +41,23 @@ static void add(Whole *w, const char *text) {
         w->texts[w->count++] = text;
 }
 
+/* The sizes that limits end at: for these to be whole, they are multiples of the vector. */
+static void find_multiples(NestPrinter *p, const NestNode *body, const NestNode *vector) {
+    for (const NestNode *node = body; node; node = node->next) {
+        const bool inside = node->kind == NEST_LOOP && node->loop == LOOP_VECTOR;
+        const bool tested = vector && node->has_limit &&
+                            print_multiples(p, vector, print_width(vector), node->limit);
+        for (size_t t = 0; t < node->limit.count && tested; t++) {
+            const IndexTerm *term = &node->limit.terms[t];
+            if (term->count == 1 && term->factor * term->factor == 1 &&
+                p->nest->symbols[term->symbols[0]].kind == NAMED_SIZE)
+                p->multiples[term->symbols[0]] = true;
+        }
+        find_multiples(p, node->body, inside ? node : NULL);
+        find_multiples(p, node->other, inside ? node : NULL);
+    }
+}
+
 static void look_at(Whole *w, const NestNode *body) {
     for (const NestNode *loop = body; loop && w->known; loop = loop->next) {
         look_at(w, loop->body);
@@ -74,7 +92,12 @@ bool print_open_whole(NestPrinter *p, const NestNode *body) {
     const bool panel = p->nest->lanes > 1 && p->plain->panel[0];
     Whole w = {.p = p, .known = panel || print_is_kept(p->nest, p->plain)};
     Text test = text_open(p->arena);
-    if (w.known) look_at(&w, body);
+    p->multiples = arena_alloc(p->arena, (p->nest->symbol_count + 1) * sizeof *p->multiples);
+    if (w.known) {
+        find_multiples(p, body, NULL);
+        look_at(&w, body);
+    }
+    p->multiples = NULL;
     if (!w.known || !w.any || !w.count) return false;
     for (size_t i = 0; i < w.count; i++) text_printf(&test, "%s%s", i ? " && " : "", w.texts[i]);
     text_printf(p->out, "if (%s) {\n", test.data);
@@ -84,7 +107,7 @@ bool print_open_whole(NestPrinter *p, const NestNode *body) {
 
 void print_else_whole(NestPrinter *p) {
     p->whole_vectors = false;
-    p->one_version = print_is_kept(p->nest, p->plain);
+    p->one_version = true;
     text_puts(p->out, "} else {\n");
 }
 

@@ -170,8 +170,14 @@ static const char *panel_calls(Emitter *e, const Kernel *kernel, const PhaseText
     for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
         if (!*phases[i].name) continue;
         if (i > kernel->first) text_puts(&calls, "ls_barrier();\n");
-        text_printf(&calls, phases[i].finish ? "LS_RUN_PANEL(%s)\n" : "LS_RUN_TEAMS(%s)\n",
-                    phases[i].name);
+        if (phases[i].finish) {
+            text_printf(&calls, "LS_RUN_PANEL(%s, %u)\n", phases[i].name, e->panel_lanes);
+            continue;
+        }
+        /* Of several groups a team is a warp, which shares no memory with others. */
+        text_puts(&calls, "for (u32 group = 0; group < groups; group++) {\n");
+        text_printf(&calls, "const i64 first = part_row + %u * group;\nLS_RUN_TEAMS(%s)\n}\n",
+                    e->panel_lanes, phases[i].name);
     }
     return calls.data;
 }
@@ -218,33 +224,38 @@ static const char *prefetches(Emitter *e, const Kernel *kernel, const char *firs
             reads |= e->plan->phases[p].shape != SHAPE_COLUMNS &&
                      plan_reads(e->plan, &e->plan->phases[p], i);
         if (reads && e->plan->arrays[i].axes == (rows | columns))
-            text_printf(&text, "ls_prefetch_part(a->%s, %u * (%s), %s, span, rows);\n",
+            text_printf(&text, "ls_prefetch_part(a->%s, %u * (%s), %s, span, %u, groups, rows);\n",
                         e->field_name[i], type_info[e->plan->arrays[i].type].size, columns_text(e),
-                        first);
+                        first, e->panel_lanes);
     }
     return text.data ? text.data : "";
 }
 
 /* The blocks' loops over panels, and over the parts of one. */
 static const char *blocks_panels(Emitter *e, const Kernel *kernel) {
-    const unsigned lanes = e->panel_lanes, panels = 128 / lanes;
+    const unsigned lanes = e->panel_lanes, panels = 128 / lanes, chunk = e->eights ? 256 : 128;
     return arena_printf(
         e->arena,
-        "const i64 team = ls_team(ls_tiles(%s)), teams = ls_warps() / team;\n"
-        "const i64 own_team = ls_warp() / team, first_warp = own_team * team;\n"
-        "const i64 parts = %u / span;\n%s"
-        "for (i64 panel = ls_block(); panel < %u * ls_tiles(rows); panel += ls_blocks()) {\n"
+        "const u32 warps = %u, team = ls_team(ls_tiles(%s)), teams = warps / team;\n"
+        "const u32 own_team = ls_warp() / team, first_warp = own_team * team;\n"
+        "const u32 parts = %u / span;\n"
+        "const u32 groups = ls_panel_groups((%s + %u) / %u, warps, %u * ls_tiles(rows), parts);\n"
+        "const u32 own_warps = warps / groups, own_group = ls_warp() / own_warps;\n%s"
+        "for (i64 panel = groups * ls_block(); panel < %u * ls_tiles(rows);\n"
+        "panel += groups * ls_blocks()) {\n"
         "/* %u neighbouring lanes of the tree down columns, of 8 rows each: a part of a lane,\n"
         " * as many rows as stay on chip, goes through all phases before the next. */\n"
-        "for (i64 part = 0; part < parts; part++) {\n"
-        "const i64 first = ls_part_row(panel, part, span, %u);\n"
-        "if (ls_part_row(panel, 0, span, %u) >= rows) break;\n%s",
-        columns_text(e), 8 * lanes,
+        "for (u32 part = 0; part < parts; part++) {\n"
+        "const i64 part_row = ls_part_row(panel, part, span, %u);\n"
+        "const i64 panel_row = ls_part_row(panel, 0, span, %u);\n"
+        "if (panel_row >= rows) break;\n%s",
+        e->target->panel_threads / 32, columns_text(e), 8 * lanes, columns_text(e), chunk - 1,
+        chunk, panels,
         prefetches(e, kernel,
-                   arena_printf(e->arena, "ls_part_row(ls_block(), 0, span, %u)", lanes)),
+                   arena_printf(e->arena, "ls_part_row(groups * ls_block(), 0, span, %u)", lanes)),
         panels, lanes, lanes, lanes,
         prefetches(e, kernel,
-                   arena_printf(e->arena, "ls_next_part(panel, part, span, %u)", lanes)));
+                   arena_printf(e->arena, "ls_next_part(panel, part, span, %u, groups)", lanes)));
 }
 
 static const char threads_panels[] =
@@ -284,8 +295,8 @@ void emit_panel_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *
         text_printf(out, "%s}\n", calls);
         return;
     }
-    text_printf(out, "const i64 rows = %s;\nconst i64 span = %s;\n%s", columns->inner, span_text(e),
-                packed.data);
+    text_printf(out, "const i64 rows = %s;\nconst %s span = %s;\n%s", columns->inner,
+                e->target->gpu ? "u32" : "i64", span_text(e), packed.data);
     if (!e->target->gpu)
         text_printf(out, "const i64 lane_rows = %s;\n", e->packing ? "8" : "ls_lane_rows(rows)");
     text_puts(out, e->target->gpu ? blocks_panels(e, kernel) : threads_panels);

@@ -72,18 +72,35 @@ bool items_find_max(ItemBuilder *b, const NestNode *row, const NestNode *travers
 
 /* ---- loads ---- */
 
-/* The bytes that a row's loads of the loop take in a thread: in memory, or held in registers. What
- * is the same for all elements of a vector takes one element's. */
-static int64_t loaded_bytes(const Nest *nest, const NestNode *row, bool held) {
+/* Whether the index differs from row to row: by the loop's own number, or by what it computes. */
+static bool is_of_row(const NestNode *row, const NestNode *inner, Index at) {
+    NestNode *body = row->body;
+    for (size_t t = 0; t < at.count; t++)
+        for (uint32_t k = 0; k < at.terms[t].count; k++) {
+            const SymbolId symbol = at.terms[t].symbols[k];
+            if (symbol == row->name || (symbol != inner->name && nest_find(&body, symbol)))
+                return true;
+        }
+    return false;
+}
+
+/* The bytes that a row's loads of the loop take in a thread: in memory, or held in registers;
+ * `same`: of those that are the same for all rows. What is the same for all elements of a vector
+ * takes one element's. */
+static int64_t loaded_bytes(const Nest *nest, const NestNode *row, bool held, int64_t *same) {
     int64_t bytes = 0;
+    *same = 0;
     const NestNode *inner = row->body && row->body->kind == NEST_LOOP ? row->body : row;
     for (const NestNode *node = inner->body; node; node = node->next) {
         if (node->kind != NEST_LOAD || nest->symbols[node->array].kind != NAMED_ARRAY) continue;
         const Type type = nest->symbols[node->array].type;
-        bool all = inner != row;
-        for (size_t i = 0; i < node->at_count; i++) all &= !index_uses(node->at[i], inner->name);
-        bytes += (int64_t)type_info[held ? type_info[type].compute : type].size *
-                 (all ? 1 : nest->width);
+        bool all = inner != row, own = false;
+        for (size_t i = 0; i < node->at_count; i++) {
+            all &= !index_uses(node->at[i], inner->name);
+            own |= is_of_row(row, inner, node->at[i]);
+        }
+        *(own ? &bytes : same) += (int64_t)type_info[held ? type_info[type].compute : type].size *
+                                  (all ? 1 : nest->width);
     }
     return bytes;
 }
@@ -108,10 +125,11 @@ int64_t items_work(const Nest *nest, const NestNode *body) {
  * much text that compilers take long; without a budget they are loaded as they come. */
 void schedule_jam(Nest *nest, NestNode *loop, int64_t max, bool held) {
     enum { WORK_MAX = 1024 };
-    const int64_t bytes = loaded_bytes(nest, loop, held), work = items_work(nest, loop->body);
-    int64_t by = ROWS;
+    int64_t by = ROWS, same;
+    const int64_t bytes = loaded_bytes(nest, loop, held, &same),
+                  work = items_work(nest, loop->body);
     if (loop->loop != LOOP_UNROLLED) return;
-    while (by > 1 && ((max && by * bytes > max) || by * work > WORK_MAX)) by /= 2;
+    while (by > 1 && ((max && by * bytes + same > max) || by * work > WORK_MAX)) by /= 2;
     if (max || by < ROWS) nest_jam(nest, loop->name, by);
     if (max) nest_load_first(nest, loop->name);
 }

@@ -406,7 +406,6 @@ static void find_sizes(PanelBuilder *s) {
     const int64_t leaves = (int64_t)EIGHT * b->items->numbers->panel_lanes;
     s->rows = derived(s, "part_rows",
                       ir_op(f, OP_MIN, nest_index_value(nest, s->given[PANEL_SPAN]), lanes, 0));
-    s->level = make_number(nest, 0);
     s->carry = derived(s, "carry", carry_of(s));
     const Index behind = make_add(nest, s->given[PANEL_PART], make_number(nest, 1));
     s->left = make_less(nest, make_number(nest, leaves),
@@ -419,7 +418,8 @@ static void take_given(PanelBuilder *s, PlainNest *plain) {
         "step_1", "step_2", "copy",  "level", "carry", "left"};
     Nest *nest = s->nest;
     for (int i = 0; i < PANEL_GIVEN; i++) {
-        const bool of_thread = i >= PANEL_ROWS, of_block = i == PANEL_PART || i == PANEL_SPAN;
+        const bool of_thread = i >= PANEL_ROWS && i != PANEL_LEVEL;
+        const bool of_block = i == PANEL_PART || i == PANEL_SPAN;
         if (nest->lanes > 1 ? of_thread : of_block) continue;
         plain->panel[i] = nest_size(nest, names[i]);
         s->given[i] = make_symbol(nest, plain->panel[i]);
@@ -478,7 +478,7 @@ static void build(PanelBuilder *s, PlainNest *plain) {
     s->all = (ColumnPass){.b = b, .column_nodes = b->column_nodes};
     column_find_row_values(&s->all);
     const Index chunks = nest_ceiling(nest, &end, b->columns->extent, b->chunk, "chunks");
-    const SymbolId piece = make_loop_name(nest, "piece");
+    const SymbolId piece = s->piece = make_loop_name(nest, "piece");
     const bool own_rows = uses_outer(s);
     Index pieces = chunks, chunk, outer = make_number(nest, 0);
     if (!own_rows && !s->vectors) make_append(&end, keep_rows(s));
@@ -509,6 +509,16 @@ static void build(PanelBuilder *s, PlainNest *plain) {
     cut_behind(nest->body, items);
 }
 
+/* A chunk whose columns are all there has a text without limits, whose loads go first like those of
+ * the other. */
+static void split_chunks(PanelBuilder *s, int64_t bytes) {
+    const char *problem = s->vectors ? nest_split_tail(s->nest, s->piece) : "";
+    load_first(s, bytes);
+    NestNode *test = (*nest_find(&s->nest->body, s->piece))->body;
+    if (!problem && test->kind == NEST_IF && test->version)
+        schedule_limit_vectors(s->nest, test->body, NULL);
+}
+
 PlainNest *schedule_panel(const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
                           Arena *arena, const char **problem) {
     ItemBuilder items;
@@ -523,7 +533,7 @@ PlainNest *schedule_panel(const Plan *plan, uint32_t phase, const ItemNumbers *n
         if (numbers->lanes == 1 && numbers->layout != LS_LAYOUT_STRIDED)
             schedule_non_temporal(plan, items.plain, s->tile.column_nodes);
         build(s, items.plain);
-        load_first(s, s->nest->width * numbers->load_bytes);
+        split_chunks(s, s->nest->width * numbers->load_bytes);
     }
     return items_end(&items, problem);
 }

@@ -270,23 +270,6 @@ static void jam_rows(RowBuilder *b) {
     }
 }
 
-/* The accesses of vectors keep a limit behind the vector: they are one access where the array's
- * rows begin on the vector's boundary, and elements where not. */
-static void limit_vectors(Nest *nest, NestNode *body, const NestNode *vector) {
-    for (NestNode *node = body; node; node = node->next) {
-        const bool inside = node->kind == NEST_LOOP && node->loop == LOOP_VECTOR;
-        const bool accesses = node->kind == NEST_LOAD || node->kind == NEST_STORE;
-        if (vector && accesses && nest->symbols[node->array].kind == NAMED_ARRAY) {
-            const Index width = index_number(nest->arena, nest->width);
-            node->has_limit = true;
-            node->limit =
-                index_subtract(nest->arena, width, index_symbol(nest->arena, vector->name));
-        }
-        limit_vectors(nest, node->body, inside ? node : vector);
-        limit_vectors(nest, node->other, inside ? node : vector);
-    }
-}
-
 /* Limits of a lane's elements from those of its first one on, which is a name of 32 bits: a
  * compiler would keep the comparison of each element in 64 from one loop to the next. `first` is
  * the limit where all loops in the lanes' are at their beginning. */
@@ -386,7 +369,7 @@ static void split_kept(RowBuilder *b, NestNode *rows) {
 static void finish_tails(RowBuilder *b, NestNode *body) {
     for (NestNode *node = body; node; node = node->next) {
         if (node->kind == NEST_IF && node->version) {
-            limit_vectors(b->nest, node->body, NULL);
+            schedule_limit_vectors(b->nest, node->body, NULL);
             if (is_kept(b)) continue;
             name_all_left(b, node->other);
             nest_narrow(b->nest, node->body);

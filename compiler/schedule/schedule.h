@@ -156,6 +156,8 @@ bool schedule_is_halved(const NestNode *body);
  * minima and maxima too. */
 bool schedule_is_vectorizable(const Nest *nest, const NestNode *loop, bool stores);
 bool schedule_is_vector_tree(const NestNode *tree, bool any_order);
+/* Gives the accesses of vectors that are whole a limit behind them, which says where they begin. */
+void schedule_limit_vectors(Nest *nest, NestNode *body, const NestNode *vector);
 
 /* non_temporal.c: marks the stores of a CPU thread that become non-temporal; gives how many. */
 size_t schedule_non_temporal(const Plan *plan, const PlainNest *plain, NestNode *body);
@@ -573,6 +575,7 @@ typedef struct PanelBuilder {
     Index at;                 /* the chunk's first column, in all */
     SymbolId row_of;          /* of a thread: the number of each row of the part */
     bool vectors;             /* a lane takes a vector of columns: see panel_vectors.c */
+    SymbolId piece;           /* the loop over chunks of columns */
 } PanelBuilder;
 /* The nodes for a column of the part's row `row`, which read its copy where it has one; *kept: what
  * they have of the row. */

@@ -68,3 +68,27 @@ bool schedule_is_vectorizable(const Nest *nest, const NestNode *loop, bool store
     arena_close(scratch);
     return is;
 }
+
+static bool varies(const NestNode *node, SymbolId symbol) {
+    for (size_t i = 0; i < node->at_count; i++)
+        if (index_uses(node->at[i], symbol)) return true;
+    return false;
+}
+
+/* The accesses of vectors keep a limit behind the vector: they are one access where the array's
+ * rows begin on the vector's boundary, and elements where not. */
+void schedule_limit_vectors(Nest *nest, NestNode *body, const NestNode *vector) {
+    for (NestNode *node = body; node; node = node->next) {
+        const bool inside = node->kind == NEST_LOOP && node->loop == LOOP_VECTOR;
+        const bool accesses = node->kind == NEST_LOAD || node->kind == NEST_STORE;
+        if (vector && accesses && nest->symbols[node->array].kind == NAMED_ARRAY &&
+            varies(node, vector->name)) {
+            const Index width = index_number(nest->arena, nest->width);
+            node->has_limit = true;
+            node->limit =
+                index_subtract(nest->arena, width, index_symbol(nest->arena, vector->name));
+        }
+        schedule_limit_vectors(nest, node->body, inside ? node : vector);
+        schedule_limit_vectors(nest, node->other, inside ? node : vector);
+    }
+}

@@ -112,7 +112,7 @@ def bodies_of(text):
 
 
 def panels_of(text, sizes):
-    found = {name: panel_of(body, sizes) for name, body in bodies_of(text)}
+    found = {name: panel_of(text, body, sizes) for name, body in bodies_of(text)}
     return {name: panel for name, panel in found.items() if panel}
 
 
@@ -187,17 +187,19 @@ class Bulk:
             return (1 + SPLIT) * it.size if odd else 0
 
         self.largest = max([array.elements for array in source.arrays.values()] + [1])
-        self.panel, left_out = None, set()
+        self.panel, left_out, small = None, set(), set()
         while True:
-            self.path = best_path(self.code, lambda it: -ONCE if it.line in left_out else value(it))
+            self.path = best_path(self.code, lambda it: -ONCE if it.line in left_out else
+                                  0 if it.line in small else value(it))
             self.arrays = accesses(self.code, self.path, source.arrays)
             if not source.panels:
                 break
             self.panel = Trips(self, *source.panels.values())
             excess = {self.code[at].line for at in self.panel.excess(self.path)}
-            if not excess - left_out:
+            again = {self.code[at].line for at in self.panel.small(self.path)}
+            if not excess - left_out and not again - small:
                 break
-            left_out |= excess
+            left_out, small = left_out | excess, small | again
         if source.columns:
             self.path = self.one_pass(self.path)
 

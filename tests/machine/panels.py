@@ -17,24 +17,46 @@ SUMS = re.compile(r"_(levels|partials)_\d+$")
 
 @dataclasses.dataclass(frozen=True)
 class Panel:
-    """rows of a part, and elements of a row."""
+    """rows of a part, elements of a row, the neighbouring columns of a lane, and the panels that a block takes at once: two
+    if there are enough, so many in all."""
     span: int
     columns: int
+    vector: int = 4
+    groups: int = 1
+    panels: int = 0
 
 
-def panel_of(body, sizes):
+def vector_of(text, body):
+    """The columns of a lane, by the accesses of the functions that a kernel runs on its panels."""
+    for name in re.findall(r"LS_RUN_PANEL\((\w+)", body):
+        function = re.search(rf"^LS_PHASE void {name}\((.*?)^\}}", text, re.S | re.M)
+        if function and "_vec8_" in function[1]:
+            return 8
+    return 4
+
+
+def panel_of(text, body, sizes):
     """What the text of a kernel says, None where it has no panels."""
-    span = re.search(r"const i64 span = ([^;]*);", body)
+    span = re.search(r"const \w+ span = ([^;]*);", body)
     length = re.search(r"ls_team\(ls_tiles\(([^;]*?)\)\),", body)
     if not span or not length or "LS_RUN_PANEL(" not in body:
         return None
     columns = 1
     for factor in length[1].split("*"):
         columns *= sizes[factor.strip().removeprefix("size_")]
-    for most, rows in re.findall(r"<= (\d+) \? (\d+)", span[1]):
-        if columns <= int(most):
-            return Panel(int(rows), columns)
-    return Panel(int(span[1].split(":")[-1]), columns)
+    spans = [int(rows) for most, rows in re.findall(r"<= (\d+) \? (\d+)", span[1]) if columns <= int(most)]
+    return Panel((spans + [int(span[1].split(":")[-1])])[0], columns, vector_of(text, body), *groups_of(body, sizes, columns))
+
+
+def groups_of(body, sizes, columns):
+    """As ls_panel_groups has them, but for how many blocks there are: and of how many panels."""
+    given = re.search(r"ls_panel_groups\([^;]* \+ (\d+)\) / (\d+), warps,\s*(\d+) \* ls_tiles\(rows\)", body)
+    warps = re.search(r"const u32 warps = (\d+),", body)
+    rows = re.search(r"const i64 rows = size_(\w+);", body)
+    if not given or not warps or not rows:
+        return 1, 0
+    chunks = -(-columns // int(given[2]))
+    return (2 if 2 * chunks <= int(warps[1]) else 1), int(given[3]) * -(-sizes[rows[1]] // TILE)
 
 
 class Trips:
@@ -43,6 +65,9 @@ class Trips:
     def __init__(self, bulk, panel):
         self.bulk, self.panel = bulk, panel
         self.warps = bulk.threads() // 32
+        blocks = 2 * bulk.chip.processors
+        if 3 * -(-panel.panels // (2 * blocks)) > 2 * -(-panel.panels // blocks):
+            self.panel = dataclasses.replace(panel, groups=1)
         self.again = set()     # instructions that load what the same loop of rows has loaded
         self.passes = {}       # of each array, by its name
         self.prefetched = {bulk.name(at) for at in walk(bulk.path) if bulk.code[at].kind == "prefetch"} - {"?"}
@@ -72,7 +97,7 @@ class Trips:
 
     def rows_of(self, at):
         """A lane's vector of a row, of which an access may be a part."""
-        return self.bulk.code[at].size / max(self.bulk.code[at].size, 4 * self.bulk.element(at))
+        return self.elements(at) / self.panel.vector
 
     def excess(self, path):
         """The accesses of ways down columns to more rows than a part has."""
@@ -93,6 +118,11 @@ class Trips:
                     if before.get(key, 0) + max(rows, own) > self.panel.span:
                         found.add(at)
         return found
+
+    def small(self, path):
+        """The loads of small arrays: a text that loads one anew for each row moves no more than one that does not."""
+        return {at for at in walk(path) if self.bulk.code[at].kind == "load" and self.bulk.name(at) != "?" and
+                not self.bulk.is_large(at) and not SUMS.search(self.bulk.name(at))}
 
     def count(self, name, amount):
         self.passes[name] = self.passes.get(name, 0) + amount
@@ -120,19 +150,16 @@ class Trips:
 
     def of_columns(self, step):
         rows = self.rows_of_turn(step.path)
-        lanes = 32 * max(max(1, max(self.bulk.code[at].size / self.bulk.element(at), 4))
-                         for at in walk(step.path) if self.bulk.is_large(at))
-        step.trips = -(-self.panel.columns // (lanes * self.warps)) * self.panel.span / max(rows.values(), default=1)
+        warps = self.warps // self.panel.groups
+        step.trips = -(-self.panel.columns // (32 * self.panel.vector * warps)) * \
+            self.panel.span / max(rows.values(), default=1)
         for name, count in rows.items():
             self.count(name, count / max(rows.values()))
 
     def of_prefetches(self, step):
-        inner = [own for own in step.path if isinstance(own, Loop)]
-        if inner:
-            step.trips = self.panel.span
-        for own in inner or [step]:
-            element = max(self.bulk.element(at) for at in walk(own.path) if self.bulk.code[at].kind == "prefetch")
-            own.trips = -(-self.panel.columns * element // (LINE * 32 * self.warps))
+        """The lines of all rows of a part, dealt to the threads."""
+        element = max(self.bulk.element(at) for at in walk(step.path) if self.bulk.code[at].kind == "prefetch")
+        step.trips = -(-self.panel.groups * self.panel.span * -(-self.panel.columns * element // LINE) // (32 * self.warps))
 
     def set(self, path):
         tiles = -(-self.panel.columns // TILE)
@@ -146,14 +173,14 @@ class Trips:
             elif any(self.is_columns(own) for own in loops(step.path)):
                 self.set(step.path)
             elif self.moves(step):
-                step.trips = -(-self.panel.span // max(1, self.warps // team))
+                step.trips = -(-self.panel.groups * self.panel.span // max(1, self.warps // team))
                 for name, count in self.of_row(step.path, 1, {}).items():
                     self.count(name, count / (TILE / 32))
             elif "prefetch" in kinds:
                 self.of_prefetches(step)
 
     def elements_of_thread(self):
-        return self.panel.span * self.panel.columns / (32 * self.warps)
+        return self.panel.groups * self.panel.span * self.panel.columns / (32 * self.warps)
 
 
 def loops(path):

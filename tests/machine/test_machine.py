@@ -125,29 +125,31 @@ PANEL_TEXT = """struct panel_arguments {
     const f32 *x; /* in f32[b, c] */
     f32 *y; /* out f32[b, c] */
     f32 *phase_2_levels_0;
+    const f32 *g; /* in f32[c] */
 };
 LS_KERNEL LS_THREADS(256) copy(const panel_arguments arguments) {
-    const i64 span = size_c <= 1024 ? 8 : size_c <= 2048 ? 4 : 2;
-    const i64 team = ls_team(ls_tiles(size_c)), teams = ls_warps() / team;
+    const u32 span = size_c <= 1024 ? 8 : size_c <= 2048 ? 4 : 2;
+    const u32 warps = 8, team = ls_team(ls_tiles(size_c)), teams = warps / team;
     LS_RUN_TEAMS(rows_1)
-    LS_RUN_PANEL(phase_2_panel)
+    LS_RUN_PANEL(phase_2_panel, 4)
 }
 """
 
 
 class Panels(unittest.TestCase):
-    def kernel(self, *ahead, elements=()):
-        """A row's tile twice, at first by elements or by vectors, its tree between; then columns: two rows, or fours of
-        them in a loop."""
+    def kernel(self, *ahead, elements=(), small=()):
+        """A row's tile twice, at first by elements or by vectors, its tree between; then columns: two rows, by two texts of
+        which one loads small arrays, or fours of them in a loop."""
         tile = [(LOAD.format(8 + 4 * i, 512 * i), {"sets": 0}) for i in range(8)]
         rows = [(LOAD.format(8, 0), {"sets": 0}), (LOAD.format(12, 200), {"sets": 0}), (STORE.format(8, 0), {"waits": [0]}),
                 STORE.format(12, 200)]
         return sass("LDC.64 R2, c[0x0][0x220]", "LDC.64 R6, c[0x0][0x228]", "LDC.64 R40, c[0x0][0x230]",
-                    "IMAD.WIDE R2, R0, 0x10, R2", ".L_x_1:", "MOV R9, RZ", *ahead,
+                    "LDC.64 R50, c[0x0][0x238]", "IMAD.WIDE R2, R0, 0x10, R2", ".L_x_1:", "MOV R9, RZ", *ahead,
                     ".L_x_2:", *(["@P5 BRA `(.L_x_9)", *elements, "BRA `(.L_x_10)", ".L_x_9:"] if elements else []),
                     *tile, ".L_x_10:", ("FADD R8, R8, R8", {"waits": [0]}), "BAR.SYNC 0x0", *tile,
                     ("FADD R8, R8, R8", {"waits": [0]}), "BAR.SYNC 0x0", "@P1 BRA `(.L_x_2)",
-                    ".L_x_3:", "@P2 BRA `(.L_x_4)", *rows, "BRA `(.L_x_6)",
+                    ".L_x_3:", *(["@P4 BRA `(.L_x_5)", *rows, *small, "BRA `(.L_x_6)", ".L_x_5:"] if small else []),
+                    "@P2 BRA `(.L_x_4)", *rows, "BRA `(.L_x_6)",
                     ".L_x_4:", *rows, "@P3 BRA `(.L_x_4)",
                     ".L_x_6:", "STG.E.128 desc[UR4][R40.64], R8", "@P1 BRA `(.L_x_3)", *TURN)
 
@@ -171,12 +173,36 @@ class Panels(unittest.TestCase):
         row = of_sass(self.kernel(elements=["LDG.E R8, desc[UR4][R2.64]"] * 36), {"b": 8192, "c": 4096, "row": 4096}, PANEL_TEXT)
         self.assertEqual((row["access"], row["per_byte"]), (16, (1 + 22 + 4 * 8 + 1) / (32 * 8)))
 
+    def test_two_panels_at_once(self):
+        # Half of the warps have all pieces of 512 columns: two panels of eight rows where no more blocks are idle at the end.
+        text = PANEL_TEXT.replace("    const u32 span", "    const i64 rows = size_b;\n    const u32 span").replace(
+            "    LS_RUN_TEAMS", "    const u32 groups = ls_panel_groups((size_c + 127) / 128, warps, 32 * ls_tiles(rows), parts);\n"
+            "    LS_RUN_TEAMS")
+        row = of_sass(self.kernel(), {"b": 16384, "c": 512, "row": 512}, text)
+        self.assertEqual(row["per_byte"], (1 + 2 * 21 + 2 * (1 + 2 * 5 + 2) + 1) / (32 * 8))
+        row = of_sass(self.kernel(), {"b": 8192, "c": 512, "row": 512}, text)
+        self.assertEqual(row["per_byte"], (1 + 21 + 2 * (1 + 2 * 5 + 2) + 1) / (16 * 8))
+
+    def test_eight_columns_of_a_lane(self):
+        # Of a vector of eight f32 columns the accesses of two rows are one row's: twice as many turns.
+        text = "LS_PHASE void phase_2_panel(i64 n) {\n    ls_load_vec8_f32(x, n);\n}\n" + PANEL_TEXT
+        row = of_sass(self.kernel(), {"b": 8192, "c": 4096, "row": 4096}, text)
+        self.assertEqual(row["per_byte"], (1 + 21 + 2 * 2 * 8 + 1) / (32 * 8))
+
+    def test_small_arrays_anew_for_each_row(self):
+        # A text that loads the weights for each of its rows moves no more than the one that has them already.
+        row = of_sass(self.kernel(small=[LOAD.format(8, 0).replace("R2", "R50")] * 2), {"b": 8192, "c": 4096, "row": 4096},
+                      PANEL_TEXT)
+        self.assertEqual(row["per_byte"], (1 + 21 + 4 * 9 + 1) / (32 * 8))
+
     def test_the_next_part_is_prefetched(self):
-        # Two rows of 16 KB, a line by each of 256 threads at a time: nothing is loaded from memory itself.
-        row = of_sass(self.kernel(".L_x_7:", "MOV R9, RZ", ".L_x_8:", "CCTL.E.PF2 [R2]", "@P1 BRA `(.L_x_8)",
-                                  "@P1 BRA `(.L_x_7)"), {"b": 8192, "c": 4096, "row": 4096}, PANEL_TEXT)
-        self.assertEqual(row["per_byte"], (1 + 2 * 4 + 21 + 4 * 8 + 1) / (32 * 8))
+        # Two rows of 16 KB are 256 lines, one for each of 256 threads; of 32 KB two: nothing is loaded from memory itself.
+        ahead = ".L_x_8:", "CCTL.E.PF2 [R2]", "@P1 BRA `(.L_x_8)"
+        row = of_sass(self.kernel(*ahead), {"b": 8192, "c": 4096, "row": 4096}, PANEL_TEXT)
+        self.assertEqual(row["per_byte"], (1 + 2 + 21 + 4 * 8 + 1) / (32 * 8))
         self.assertEqual(row["flight"], 32 * 4 * 32 * 32 / 1024)
+        row = of_sass(self.kernel(*ahead), {"b": 8192, "c": 8192, "row": 8192}, PANEL_TEXT)
+        self.assertEqual(row["per_byte"], (1 + 2 * 2 + 2 * 21 + 8 * 8 + 1) / (64 * 8))
 
 
 class Ways(unittest.TestCase):
