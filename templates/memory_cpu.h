@@ -1,6 +1,5 @@
-/* memory_cpu.h: how one thread of the CPU takes its part of the work; packing, prefetches and
- * non-temporal stores.
- */
+/* memory_cpu.h: how one thread of the CPU takes its part of the work; prefetches and non-temporal
+ * stores. */
 
 /* A phase takes the items from first_item to last_item, and where `arrivals` is not 0 arrives at
  * the counter of its last-block epilogue as one of so many. A kernel of one phase takes the items
@@ -112,12 +111,10 @@ LS_FN int ls_arrive_by(u32 *counter, u32 expected, u32 by) {
 
 /* A part of a row panel: a subtree of `span` leaves, a power of two, of a tile's tree. The row of a
  * leaf is that of the first and a step for each bit of the leaf's number in the part. Leaves whose
- * row does not exist are the last ones; where that would not be so, parts are smaller. The rows are
- * taken in runs of neighbours, a run of `lanes` rows for each of `runs` rows of a lane. */
+ * row does not exist are the last ones; where that would not be so, parts are smaller. */
 struct ls_part {
     i64 first, rows, span; /* the first row, and how many there are */
-    i64 step[3], lanes, runs;
-    i64 copy;                   /* the number of the first leaf, modulo 8 */
+    i64 step[3];
     i64 level, carry, at, left; /* the subtree's level, and how many levels it completes; leaves
                                    of the panel before the part, and behind it */
 };
@@ -144,7 +141,6 @@ LS_FN struct ls_part ls_part_at(i64 panel, i64 at, i64 span, i64 own, i64 rows) 
     part.at = at;
     if (at >= 8 * own) return part;
     part.first = ls_leaf_row(8 * own * panel + at, own);
-    part.copy = at % 8;
     i64 last = part.first;
     for (i64 bit = 0; bit < 3; bit++) {
         part.step[bit] = 1 << bit < own ? 128 << bit : (1 << bit) / own;
@@ -159,43 +155,32 @@ LS_FN struct ls_part ls_part_at(i64 panel, i64 at, i64 span, i64 own, i64 rows) 
     else
         part.rows = span;
     part.span = span;
-    part.runs = own == 1 ? part.rows > 0 : own >= span ? part.rows : own;
-    part.lanes = own == 1 ? part.rows : own >= span ? 1 : span / own;
     part.level = __builtin_ctzll((u64)span);
     part.carry = __builtin_ctzll((u64)(at + span)) - part.level;
     part.left = 8 * own - at - span;
     return part;
 }
 
-/* The rows of a panel part by part, and those of a part run by run: from `row` up to `stop`. */
-#define LS_PARTS_OF_PANEL                                                              \
-    for (struct ls_part part = ls_part_at(panel, 0, span, lane_rows, rows); part.span; \
-         part = ls_part_at(panel, part.at + part.span, span, lane_rows, rows))
-#define LS_RUNS_OF_PART                                                           \
-    for (i64 run = 0, row = part.first, stop = row + part.lanes; run < part.runs; \
-         run++, row += 128, stop += 128)
-
-/* Packing: copies of scattered rows, widened; made in order, which is what processors prefetch. Of
- * the rows that several phases of a row panel read there are 8, those of a part, so far apart that
- * they map to different sets of the first cache. */
-#define LS_PACK_ROW(storage, type)                                                      \
-    LS_FN const type *ls_pack_row_##storage(type *to, const storage *from, i64 count) { \
-        i64 at = 0;                                                                     \
-        for (; at + 1024 <= count; at += 1024) {                                        \
-            LS_INDEPENDENT                                                              \
-            for (i64 i = at; i < at + 1024; i++) to[i] = ls_load_##storage(from, i);    \
-        }                                                                               \
-        LS_INDEPENDENT                                                                  \
-        for (; at < count; at++) to[at] = ls_load_##storage(from, at);                  \
-        return to;                                                                      \
-    }
-#define LS_PACKED_GAP(columns) (1056 * ls_tiles(columns))
-
-/* The row that follows those of the part, or the first behind all. */
-LS_FN i64 ls_next_row(i64 panel, struct ls_part part, i64 own, i64 rows) {
-    const i64 row = ls_leaf_row(8 * own * panel + part.at + part.span, own);
-    return row < rows ? row : rows;
+/* How many leaves of a panel are taken at a time: a power of two, at least a part, and otherwise at
+ * most `most`. */
+LS_FN i64 ls_near_leaves(i64 span, i64 lane_rows, i64 most) {
+    i64 near_leaves = span;
+    while (near_leaves < 8 * lane_rows && 2 * near_leaves <= most) near_leaves *= 2;
+    return near_leaves;
 }
+
+/* So many leaves of a panel, from leaf `at` on: their rows in runs of neighbours, a run for each
+ * row of a lane, from `row` up to `stop`; and their parts. */
+#define LS_LEAVES_OF_PANEL for (i64 at = 0; at < 8 * lane_rows; at += near_leaves)
+#define LS_RUNS_OF_LEAVES                                                       \
+    for (i64 run = 0, row = ls_leaf_row(8 * lane_rows * panel + at, lane_rows), \
+             stop = ls_min(row + ls_max(near_leaves / lane_rows, 1), rows);     \
+         run < ls_min(near_leaves, lane_rows) && row < rows;                    \
+         run++, row += 128, stop = ls_min(row + ls_max(near_leaves / lane_rows, 1), rows))
+#define LS_PARTS_OF_LEAVES                                                   \
+    for (struct ls_part part = ls_part_at(panel, at, span, lane_rows, rows); \
+         part.span && part.at < at + near_leaves;                            \
+         part = ls_part_at(panel, part.at + part.span, span, lane_rows, rows))
 
 /* Prefetches memory into the nearest cache. */
 LS_FN void ls_prefetch(const void *from, i64 bytes) {

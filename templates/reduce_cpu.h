@@ -150,8 +150,9 @@ LS_FN i64 ls_rows_in_scratch(i64 tiles, i64 longest) {
  * of a row that is 1, 2, 4 or 8 vectors long at most, or (16) up to 256 leaves, as one vector;
  * `whole`: no vector is partial. whole_tile: those of 1024 leaves, lane by lane; row_lanes: of
  * fewer: the last row of the tile, which may be partial, then the 1, 2 and 4 before it that there
- * are. four_rows: the values of four rows from their partial sums. reduce_tiles: reduce_rows of
- * rows of more than 256 leaves. */
+ * are. four_rows: the values of four rows from their partial sums. batch_rest: reduce_rows of rows
+ * of 64 leaves and up to 32 more, which are trees of their own. reduce_tiles: of rows of more than
+ * 256 leaves. */
 #define LS_WHICH(parts, p) ((parts) == 1 ? LS_NEIGHBOURS : LS_EVENS + (p))
 #define LS_REDUCE_ROWS(kind, combine)                                                              \
     LS_FN ls_vector_f32 ls_combine_vectors_##kind(ls_vector_f32 a, ls_vector_f32 b) {              \
@@ -251,15 +252,15 @@ LS_FN i64 ls_rows_in_scratch(i64 tiles, i64 longest) {
     LS_FN ls_vector_f32 ls_joined_##kind(ls_vector_f32(*x)[LS_TREES], int parts, int t) {          \
         return parts == 1 ? x[0][t] : ls_combine_vectors_##kind(x[0][t], x[1][t]);                 \
     }                                                                                              \
-    LS_FN void ls_row_vectors_##kind(ls_leaves_f32 *leaves, const void *of, i64 r, i64 length,     \
-                                     int parts, int trees, int vectors, int whole,                 \
+    LS_FN void ls_row_vectors_##kind(ls_leaves_f32 *leaves, const void *of, i64 r, i64 begin,      \
+                                     i64 length, int parts, int trees, int vectors, int whole,     \
                                      ls_vector_f32(*to)[4], i64 at) {                              \
         ls_vector_f32 x[LS_TREES][8], own[2][LS_TREES];                                            \
         const int units = (vectors > 8 ? 8 : vectors) / parts;                                     \
         LS_UNROLLED                                                                                \
         for (int v = 0; v < 8; v++) {                                                              \
             if (v >= units) continue;                                                              \
-            const i64 lane = 16 * parts * v, first = vectors > 8 ? 128 + lane : lane;              \
+            const i64 lane = begin + 16 * parts * v, first = vectors > 8 ? 128 + lane : lane;      \
             if (whole) {                                                                           \
                 LS_UNROLLED                                                                        \
                 for (int p = 0; p < parts; p++) {                                                  \
@@ -321,7 +322,7 @@ LS_FN i64 ls_rows_in_scratch(i64 tiles, i64 longest) {
             if (vectors <= 4) {                                                                    \
                 LS_UNROLLED                                                                        \
                 for (i64 i = 0; i < 4; i++)                                                        \
-                    ls_row_vectors_##kind(leaves, of, ls_min(r + i, count - 1), length, parts,     \
+                    ls_row_vectors_##kind(leaves, of, ls_min(r + i, count - 1), 0, length, parts,  \
                                           trees, vectors, whole, four, i);                         \
             } else {                                                                               \
                 const i64 rows = ls_min(4, count - r);                                             \
@@ -333,7 +334,7 @@ LS_FN i64 ls_rows_in_scratch(i64 tiles, i64 longest) {
                     else if (vectors > 16)                                                         \
                         ls_row_lanes_##kind(leaves, of, r + i, left, parts, trees, four, i);       \
                     else                                                                           \
-                        ls_row_vectors_##kind(leaves, of, r + i, length, parts, trees, vectors,    \
+                        ls_row_vectors_##kind(leaves, of, r + i, 0, length, parts, trees, vectors, \
                                               whole, four, i);                                     \
                 }                                                                                  \
                 for (i64 i = rows; i < 4; i++) {                                                   \
@@ -344,6 +345,27 @@ LS_FN i64 ls_rows_in_scratch(i64 tiles, i64 longest) {
             LS_UNROLLED                                                                            \
             for (int t = 0; t < trees; t++) {                                                      \
                 ls_four_rows_##kind(to[t] + r, four[t], (vectors > 8 ? 8 : vectors) / parts);      \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    LS_FN void ls_batch_rest_##kind(ls_leaves_f32 *leaves, const void *of, int trees, i64 count,   \
+                                    i64 length, int vectors, f32 *const *to) {                     \
+        LS_ROLLED                                                                                  \
+        for (i64 r = 0; r < count; r += 4) {                                                       \
+            ls_vector_f32 four[LS_TREES][4], rest[LS_TREES][4];                                    \
+            LS_UNROLLED                                                                            \
+            for (i64 i = 0; i < 4; i++) {                                                          \
+                const i64 own = ls_min(r + i, count - 1);                                          \
+                ls_row_vectors_##kind(leaves, of, own, 0, 64, 1, trees, 4, 1, four, i);            \
+                ls_row_vectors_##kind(leaves, of, own, 64, length, 1, trees, vectors, 0, rest, i); \
+            }                                                                                      \
+            LS_UNROLLED                                                                            \
+            for (int t = 0; t < trees; t++) {                                                      \
+                f32 first[4], last[4];                                                             \
+                ls_four_rows_##kind(first, four[t], 4);                                            \
+                ls_four_rows_##kind(last, rest[t], vectors);                                       \
+                LS_UNROLLED                                                                        \
+                for (int i = 0; i < 4; i++) to[t][r + i] = ls_combine_##kind(first[i], last[i]);   \
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
@@ -361,8 +383,12 @@ LS_FN i64 ls_rows_in_scratch(i64 tiles, i64 longest) {
             ls_batch_##kind(leaves, of, parts, trees, count, length, 16, 0, to);                   \
         else if (length == 128)                                                                    \
             ls_batch_##kind(leaves, of, parts, trees, count, length, 8, 1, to);                    \
-        else if (length > 64)                                                                      \
+        else if (length > 96 || (length > 64 && parts > 1))                                        \
             ls_batch_##kind(leaves, of, parts, trees, count, length, 8, 0, to);                    \
+        else if (length > 80)                                                                      \
+            ls_batch_rest_##kind(leaves, of, trees, count, length, 2, to);                         \
+        else if (length > 64)                                                                      \
+            ls_batch_rest_##kind(leaves, of, trees, count, length, 1, to);                         \
         else if (length == 64)                                                                     \
             ls_batch_##kind(leaves, of, parts, trees, count, length, 4, 1, to);                    \
         else if (length > 32)                                                                      \

@@ -98,7 +98,6 @@ typedef struct Emitter {
     Arena *arena;
     const Target *target;
     ls_image_layout layout;
-    bool packing;              /* row panels read copies of rows */
     bool calls;                /* the phase at hand calls costly functions: emit_find_calls */
     Text called;               /* of the variant: a line for each that is called */
     int64_t block_bytes;       /* of memory of its block that the next entry point has */
@@ -153,10 +152,7 @@ typedef struct Emitter {
     const Kernel **followed;  /* by phase: the kernel whose segment epilogue runs after the phase's
                                  rows, or NULL */
     const Kernel *fused;      /* the row fusion that the phase is in, or NULL */
-    const Kernel *panels;     /* the kernel of row panels of the grouping at hand, or NULL */
     uint32_t panel_lanes;     /* how many lanes of the tree a panel of it has */
-    bool packs[TYPE_COUNT];   /* by storage type: whether rows or tiles of it are copied */
-    const char **packed_name; /* by array: the field of its packed rows, or NULL */
 } Emitter;
 
 /* names.c: the only place that makes an identifier of generated text. Its head lists the reserved
@@ -241,29 +237,10 @@ typedef struct PhaseText {
 } PhaseText;
 PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out);
 
-/* pack.c: packing of the rows that several phases of a row panel read */
-#define EMIT_COPIES "row panels of copies" /* how the name of a variant that packs begins */
-bool emit_packs_any(const Emitter *e);     /* whether any rows are packed */
-void emit_find_packed(Emitter *e, const Grouping *grouping); /* to be called for each variant, after
-                                                                the plan's fields are added */
-const char *
-emit_packed(const Emitter *e,
-            uint32_t array); /* the field that the phase reads the packed rows from, or NULL */
-const bool *
-emit_packed_arrays(const Emitter *e);         /* by array: whether it is packed; NULL: none is */
-bool emit_packs(const Emitter *e, Type type); /* whether packed copies have that type */
-bool emit_may_pack(const Emitter *e, uint32_t array);
-void emit_note_packed(
-    Emitter *e, Type type); /* notes that the variant makes packed copies of that storage type */
-void emit_packed_library(Emitter *e, Text *out);
-void emit_open_packed(Emitter *e, Text *out, const char *columns);
-void emit_pack_row(Emitter *e, Text *out, const char *columns);
-void emit_prefetch_packed(Emitter *e, Text *out, uint32_t first, uint32_t end, const char *columns);
-
 /* row_panels.c */
 const Kernel *emit_panels_of(const Grouping *grouping); /* the grouping's kernel of row panels */
 PhaseText emit_portions(Emitter *e, const Grouping *grouping, uint32_t number, Text *out);
-enum { PANEL_CONDITIONS = 4, PACKED_ROWS = 513 };
+enum { PANEL_CONDITIONS = 4 };
 /* On a GPU: whether the phases of row panels along rows have a nest for teams of warps. */
 bool emit_has_teams(Emitter *e, const Grouping *grouping);
 uint32_t emit_panel_conditions(Emitter *e, const Grouping *grouping,

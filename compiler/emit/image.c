@@ -126,7 +126,7 @@ static const char *structure_text(Emitter *e) {
 /* Whether the text accesses arrays of the type: the plan's, packed rows, or what a schedule keeps
  * in memory of its own. */
 static bool accesses(const Emitter *e, Type type) {
-    bool any = e->vectors[type] || emit_packs(e, type);
+    bool any = e->vectors[type];
     for (size_t i = 0; i < e->plan->array_count; i++) any |= e->plan->arrays[i].type == type;
     return any;
 }
@@ -163,7 +163,6 @@ static const char *module_text(Emitter *e, const char *phases, const char *kerne
                                const char *how) {
     Text code = text_open(e->arena), text = text_open(e->arena);
     text_puts(&code, accesses_text(e));
-    emit_packed_library(e, &code);
     emit_reduction_library(e, &code);
     text_puts(&code, e->called.data);
     const char *definitions =
@@ -196,12 +195,12 @@ static const char *module_text(Emitter *e, const char *phases, const char *kerne
     return text.data;
 }
 
-/* A temporary for each type that rows are packed in. Of a reduction: values of tiles, and their
+/* Of a reduction: values of tiles, and their
  * maxima; levels of a row panel, and its partial results. Of a phase: two counters, one of its
  * segments, and a table of two words. Of a kernel: a counter. */
 size_t emit_words_bound(const Plan *plan) {
     const Function *f = plan->function;
-    size_t words = f->axis_count + f->parameter_count + TYPE_COUNT + 2;
+    size_t words = f->axis_count + f->parameter_count + 2;
     words += 2 * plan->array_count; /* worker scratch stands behind them */
     for (size_t i = 0; i < plan->phase_count; i++) words += 5 + 6 * plan->phases[i].reduction_count;
     for (size_t i = 0; i < f->parameter_count; i++)
@@ -288,13 +287,17 @@ static void add_conditions(Emitter *e, ls_image_variant *variant, const Grouping
     }
 }
 
-/* By phase: the kernel that runs it row by row, or NULL. */
+/* By phase: the kernel that runs it row by row, or NULL. Row panels of threads
+ * do that with the phases along their rows. */
 static const Kernel **chained_phases(Emitter *e, const Grouping *grouping) {
     const Kernel **fused = arena_alloc(e->arena, (e->plan->phase_count + 1) * sizeof *fused);
     for (size_t k = 0; k < grouping->count; k++) {
         const Kernel *kernel = &grouping->kernels[k];
+        const bool panels = kernel->kind == KERNEL_ROW_PANELS && !e->target->gpu;
         for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++)
-            fused[i] = kernel->kind == KERNEL_ROW_FUSION ? kernel : NULL;
+            if (kernel->kind == KERNEL_ROW_FUSION ||
+                (panels && e->plan->phases[i].shape == SHAPE_ROWS))
+                fused[i] = kernel;
     }
     return fused;
 }
@@ -441,11 +444,6 @@ bool emit_variant(Emitter *e, const ls_image_variant *first, ls_image_variant *v
     e->carried = NULL;
     name_arguments(e);
     add_plan_fields(e);
-    emit_find_packed(e, &grouping);
-    if (e->packing && !emit_packs_any(e)) {
-        e->plan = plan;
-        return true;
-    }
 
     Text phases = text_open(e->arena), kernels = text_open(e->arena);
     PhaseText *made = arena_alloc(e->arena, phase_count * sizeof *made);
@@ -483,7 +481,7 @@ bool emit_variant(Emitter *e, const ls_image_variant *first, ls_image_variant *v
     const char *name = e->strips         ? "strips"
                        : waits           ? "one launch"
                        : all             ? "one block"
-                       : grouping.panels ? e->packing ? EMIT_COPIES : panels_text(e)
+                       : grouping.panels ? panels_text(e)
                        : grouping.count == 1
                            ? "one kernel"
                            : arena_printf(e->arena, "%zu kernels", grouping.count);

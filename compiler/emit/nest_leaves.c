@@ -178,8 +178,6 @@ static Index begin_of(const Leaves *l, Index index) {
 static const char *array_name(const Leaves *l, SymbolId array) {
     const NestPrinter *p = l->p;
     const uint32_t own = print_array_of(p, array);
-    for (uint32_t i = 0; p->plain->packed && i < p->e->plan->array_count; i++)
-        if (p->plain->packed[i] == array) return p->e->packed_name[i];
     return own < p->e->plan->array_count ? p->e->field_name[own] : p->nest->symbols[array].name;
 }
 

@@ -55,9 +55,8 @@ static void declare_array(NestPrinter *p, uint32_t array, const char *from) {
 static const char *const block_panel[PANEL_GIVEN] = {"panel", "owner", "first_row",
                                                      "span",  "part",  [PANEL_LEVEL] = "level"};
 static const char *const thread_panel[PANEL_GIVEN] = {
-    "panel",      "owner",        "part.first",   NULL,           NULL,
-    "part.rows",  "part.step[0]", "part.step[1]", "part.step[2]", "part.copy",
-    "part.level", "part.carry",   "part.left"};
+    "panel",        "owner",        "part.first",   NULL,         NULL,         "part.rows",
+    "part.step[0]", "part.step[1]", "part.step[2]", "part.level", "part.carry", "part.left"};
 
 static void spell_sizes(NestPrinter *p) {
     Emitter *e = p->e;
@@ -130,19 +129,6 @@ static void declare_scratch(NestPrinter *p) {
         if (p->uses[symbol])
             text_printf(p->out, "%s *const %s = a->%s;\n", type_info[type].c_name,
                         p->spelled[symbol], name);
-    }
-}
-
-/* The packed rows that the phases of a row panel read. */
-static void declare_packed(NestPrinter *p) {
-    Emitter *e = p->e;
-    for (uint32_t i = 0; p->plain->packed && i < e->plan->array_count; i++) {
-        const SymbolId symbol = p->plain->packed[i];
-        if (!symbol || !p->uses[symbol]) continue;
-        p->spelled[symbol] = names_made(e, arena_printf(p->arena, "%s_data", e->packed_name[i]));
-        text_printf(p->out, "const %s *LS_RESTRICT const %s = a->%s;\n",
-                    type_info[p->nest->symbols[symbol].type].c_name, p->spelled[symbol],
-                    e->packed_name[i]);
     }
 }
 
@@ -680,7 +666,6 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     declare_derived(&p);
     declare_arrays(&p);
     declare_scratch(&p);
-    declare_packed(&p);
     print_all(&p);
     if (p.non_temporal && !e->fused && !plain->panel[0])
         text_puts(&own, "if (non_temporal) ls_non_temporal_end();\n");

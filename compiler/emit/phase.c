@@ -65,7 +65,6 @@ static PlainNest *find_nest(Emitter *e, Arena *arena) {
                                   .finished = emit_is_followed(e) && e->portion != PORTION_PANEL,
                                   .row_fusion = e->fused,
                                   .portion = e->portion,
-                                  .packed = emit_packed_arrays(e),
                                   .panel_lanes = e->panel_lanes};
     PlainNest *nest = schedule_phase(e->plan, e->number - 1, e->target, &numbers, arena, &problem);
     if (!nest) bug(e->compiler, "a phase of step %s has no schedule: %s", e->f->name, problem);

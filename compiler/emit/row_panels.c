@@ -92,34 +92,41 @@ PhaseText emit_portions(Emitter *e, const Grouping *grouping, uint32_t number, T
     return text;
 }
 
-/* The bytes on chip for each column while a block processes `span` rows of a lane: those of the
- * rows, and of the levels of the reductions, one for each power of two of the parts of a panel. */
-static uint64_t packed_bytes(const Plan *plan, uint32_t span) {
+/* The bytes on chip for each column while `span` rows of a lane are at hand: those of the rows, and
+ * of the levels of the reductions, one for each power of two of the parts of a panel. */
+static uint64_t bytes_on_chip(const Plan *plan, uint32_t span) {
     const uint32_t levels = span == 8 ? 3 : 4;
     return (uint64_t)span * plan->panel_bytes + (uint64_t)levels * plan->panel_partial;
 }
 
-/* Rows that are many, and long, but not too long to stay on chip, nor for a block to be a team. */
+/* Rows that are many, and long, but not too long to stay on chip, nor for a block to be a team. On
+ * a CPU what is read again must be more than stays in a thread's caches anyhow: else phases on all
+ * rows, and then down all columns, are less work. */
 uint32_t emit_panel_conditions(Emitter *e, const Grouping *grouping,
                                ls_image_condition *conditions) {
     const Target *target = e->target;
     const AxisSet rows = emit_panels_of(grouping)->outer, columns = e->plan->panel_columns;
-    const uint64_t bytes = packed_bytes(e->plan, target->gpu ? 2 : 4);
-    const uint64_t least = e->packing ? PACKED_ROWS : target->panel_rows;
+    const uint64_t bytes = bytes_on_chip(e->plan, target->gpu ? 2 : 4);
     const bool few = target->panel_few && e->panel_lanes == target->panel_lanes[0];
-    conditions[0] =
-        (ls_image_condition){.extent = plan_extent(e->f, 1, rows),
-                             .at_least = few || !target->panel_few ? least : target->panel_few,
-                             .at_most = few ? target->panel_few - 1 : UINT64_MAX};
-    conditions[1] = (ls_image_condition){.extent = plan_extent(e->f, 1, columns),
-                                         .at_least = target->panel_columns,
-                                         .at_most = UINT64_MAX};
+    conditions[0] = (ls_image_condition){.extent = plan_extent(e->f, 1, rows),
+                                         .at_least = few || !target->panel_few ? target->panel_rows
+                                                                               : target->panel_few,
+                                         .at_most = few ? target->panel_few - 1 : UINT64_MAX};
+    conditions[1] = (ls_image_condition){
+        .extent = plan_extent(e->f, target->gpu ? 1 : e->plan->panel_bytes, columns),
+        .at_least = target->gpu ? target->panel_columns : target->panel_row_bytes,
+        .at_most = UINT64_MAX};
     conditions[2] = (ls_image_condition){.extent = plan_extent(e->f, bytes, columns),
                                          .at_most = target->panel_bytes};
-    if (!target->gpu) return PANEL_CONDITIONS - 1;
-    conditions[3] = (ls_image_condition){.extent = plan_extent(e->f, 1, columns),
-                                         .at_most = 32 * target->panel_threads,
-                                         .required = 1};
+    if (target->gpu)
+        conditions[3] = (ls_image_condition){.extent = plan_extent(e->f, 1, columns),
+                                             .at_most = 32 * target->panel_threads,
+                                             .required = 1};
+    else
+        conditions[3] =
+            (ls_image_condition){.extent = plan_extent(e->f, e->plan->panel_bytes, rows | columns),
+                                 .at_least = target->panel_all_bytes,
+                                 .at_most = UINT64_MAX};
     return PANEL_CONDITIONS;
 }
 
@@ -129,40 +136,6 @@ static const PhaseText *columns_of(const Emitter *e, const Kernel *kernel,
     uint32_t i = kernel->first;
     while (e->plan->phases[i].shape != SHAPE_COLUMNS) i++;
     return &phases[i];
-}
-
-/* One thread takes a run of rows through all phases along rows that follow each other. */
-static const char *loop_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases,
-                              const char *columns) {
-    Text calls = text_open(e->arena), hold = text_open(e->arena);
-    bool row = false;
-    uint32_t rows = 0; /* phases along rows before any other */
-    while (rows < kernel->count && !phases[kernel->first + rows].finish) rows++;
-    emit_pack_row(e, &hold, columns);
-    if (hold.size && rows)
-        text_puts(&hold, "    const i64 next = run + 1 < part.runs ? row + 128 : "
-                         "ls_next_row(panel, part, lane_rows, rows);\n");
-    if (hold.size && phases[kernel->first].finish)
-        text_printf(&calls, "LS_RUNS_OF_PART {\n%s}\n", hold.data);
-    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
-        const PhaseText *phase = &phases[i];
-        if (row && phase->finish) text_puts(&calls, "}\n");
-        if (!row && !phase->finish)
-            text_printf(&calls, "LS_RUNS_OF_PART {\n%s", i == kernel->first ? hold.data : "");
-        row = !phase->finish;
-        const uint32_t number = i - kernel->first;
-        if (number < rows)
-            emit_prefetch_packed(e, &calls, number, number + 1 < rows ? number + 1 : UINT32_MAX,
-                                 columns);
-        if (row)
-            text_printf(&calls, "    %s(a, (u64)(row * %s), (u64)(stop * %s), workers, 0);\n",
-                        phase->name, phase->row_items, phase->row_items);
-        else
-            text_printf(&calls, "%s(a, panel, worker, part, 0, (u64)LS_MAX_I64, workers, 0);\n",
-                        phase->name);
-    }
-    if (row) text_puts(&calls, "}\n");
-    return calls.data;
 }
 
 static const char *panel_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases) {
@@ -208,7 +181,16 @@ static const char *span_text(Emitter *e) {
                             again / (8 * e->plan->panel_bytes), columns,
                             again / (4 * e->plan->panel_bytes));
     return arena_printf(e->arena, "%s <= %llu ? 8 : 4", columns_text(e),
-                        (unsigned long long)(e->target->panel_bytes / packed_bytes(e->plan, 8)));
+                        (unsigned long long)(e->target->panel_bytes / bytes_on_chip(e->plan, 8)));
+}
+
+/* How many leaves go through a phase together: as many as stay on chip. */
+static const char *near_text(Emitter *e) {
+    return arena_printf(e->arena,
+                        "const i64 near_leaves = ls_near_leaves(span, lane_rows, %llu / "
+                        "ls_max(%u * (%s), 1));\n",
+                        (unsigned long long)e->target->panel_bytes, e->plan->panel_bytes,
+                        columns_text(e));
 }
 
 /* Of the part that comes next, and of the block's first one, what phases along rows read of each
@@ -258,14 +240,36 @@ static const char *blocks_panels(Emitter *e, const Kernel *kernel) {
                    arena_printf(e->arena, "ls_next_part(panel, part, span, %u, groups)", lanes)));
 }
 
+/* One thread takes the rows of several lanes through all phases along rows that follow each other,
+ * each phase for itself (loop distribution), and then what goes down columns part by part. */
+static const char *leaves_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases) {
+    Text calls = text_open(e->arena);
+    const uint32_t end = kernel->first + kernel->count;
+    for (uint32_t i = kernel->first; i < end; i++) {
+        const PhaseText *phase = &phases[i];
+        const bool row = !phase->finish;
+        if (i == kernel->first || row != !phase[-1].finish)
+            text_puts(&calls, row ? "LS_RUNS_OF_LEAVES {\n" : "LS_PARTS_OF_LEAVES {\n");
+        if (row)
+            text_printf(&calls, "    %s(a, (u64)(row * %s), (u64)(stop * %s), workers, 0);\n",
+                        phase->name, phase->row_items, phase->row_items);
+        else
+            text_printf(&calls, "    %s(a, panel, worker, part, 0, (u64)LS_MAX_I64, workers, 0);\n",
+                        phase->name);
+        if (i + 1 == end || row != !phase[1].finish) text_puts(&calls, "}\n");
+    }
+    return calls.data;
+}
+
 static const char threads_panels[] =
+    "const i64 lane_rows = ls_lane_rows(rows);\n%s"
     "/* 8 neighbouring lanes of the tree down columns with all their rows: as many as stay on "
     "chip\n"
-    " * go through all phases before the next. */\n"
+    " * go through a phase before the next. */\n"
     "const i64 items = ls_max((rows + 7) / 8, 1), panels = ls_panels(rows);\n"
     "const i64 last_panel = ls_part_of((i64)last_item, panels, items);\n"
     "for (i64 panel = ls_part_of((i64)first_item, panels, items); panel < last_panel; panel++) {\n"
-    "LS_PARTS_OF_PANEL {\n";
+    "LS_LEAVES_OF_PANEL {\n";
 
 void emit_panel_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *sizes,
                        const PhaseText *phases, ls_image_kernel *row) {
@@ -284,21 +288,20 @@ void emit_panel_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *
     }
     const char *calls = !panels          ? finish_calls(e, kernel, phases)
                         : e->target->gpu ? panel_calls(e, kernel, phases)
-                                         : loop_calls(e, kernel, phases, columns_text(e));
+                                         : leaves_calls(e, kernel, phases);
     bool non_temporal = false;
     for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++)
         non_temporal |= phases[i].non_temporal;
-    Text packed = text_open(e->arena);
-    if (panels) emit_open_packed(e, &packed, columns_text(e));
     emit_entry(e, out, row->name, row->threads, false, panels ? sizes : "");
     if (!panels) {
         text_printf(out, "%s}\n", calls);
         return;
     }
-    text_printf(out, "const i64 rows = %s;\nconst %s span = %s;\n%s", columns->inner,
-                e->target->gpu ? "u32" : "i64", span_text(e), packed.data);
-    if (!e->target->gpu)
-        text_printf(out, "const i64 lane_rows = %s;\n", e->packing ? "8" : "ls_lane_rows(rows)");
-    text_puts(out, e->target->gpu ? blocks_panels(e, kernel) : threads_panels);
+    text_printf(out, "const i64 rows = %s;\nconst %s span = %s;\n", columns->inner,
+                e->target->gpu ? "u32" : "i64", span_text(e));
+    if (e->target->gpu)
+        text_puts(out, blocks_panels(e, kernel));
+    else
+        text_printf(out, threads_panels, near_text(e));
     text_printf(out, "%s}\n}\n%s}\n", calls, non_temporal ? "ls_non_temporal_end();\n" : "");
 }

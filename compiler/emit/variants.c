@@ -63,16 +63,10 @@ static bool add_panels(Emitter *e, ls_image_variant *variants, uint32_t *count,
     const Target *target = e->target;
     if (target->gpu && (target->by_address || !emit_has_teams(e, grouping))) return true;
     for (int n = 0; n < 2 && target->panel_lanes[n]; n++) {
-        const bool packs = layout != LS_LAYOUT_STRIDED && !target->gpu;
         e->panel_lanes = target->panel_lanes[n];
-        for (int packing = packs; packing >= 0; packing--) {
-            e->packing = packing;
-            const bool made =
-                emit_variant(e, variants, &variants[*count], layout, *grouping, NULL, problem);
-            e->packing = false;
-            if (!made) return false;
-            if (variants[*count].name) ++*count;
-        }
+        if (!emit_variant(e, variants, &variants[*count], layout, *grouping, NULL, problem))
+            return false;
+        if (variants[*count].name) ++*count;
     }
     return true;
 }

@@ -45,13 +45,11 @@ static void count_kernel(Report *r, KernelReport *kernel) {
 }
 
 /* The plan's grouping that a variant for contiguous arrays belongs to: the variants for classes of
- * row lengths, and the one with copies of rows, stand ahead of the grouping's own. */
+ * row lengths stand ahead of the grouping's own. */
 static uint32_t grouping_of(const ls_image *image, uint32_t variant) {
     uint32_t grouping = 0;
     for (uint32_t v = 0; v < variant; v++) {
-        const char *name = image->variants[v].name;
-        bool any = strncmp(name, EMIT_COPIES, sizeof EMIT_COPIES - 1) != 0 &&
-                   !image->variants[v].strips && !emit_has_lanes(&image->variants[v]);
+        bool any = !image->variants[v].strips && !emit_has_lanes(&image->variants[v]);
         for (uint32_t i = 0; i < image->variants[v].condition_count; i++)
             any &= !image->variants[v].conditions[i].required;
         grouping += any;

@@ -117,22 +117,11 @@ static void open_partition(ItemBuilder *b) {
         items_rows_ahead(b);
 }
 
-/* The length of a row is that of the loop along it, which may be several yet. */
-static void pack_rows(ItemBuilder *b) {
-    Nest *nest = b->nest;
-    NestNode *row = *b->row, *loop = row->body;
-    while (loop && loop->kind != NEST_LOOP) loop = loop->next;
-    if (!loop || schedule_join(nest, loop, 0, false) != loop) return;
-    Pack pack = {b->plan, b->plain, b->numbers->packed, row->name, loop->extent, {NULL, 0}};
-    schedule_pack(&pack, &row->body);
-}
-
 PlainNest *schedule_combine(const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
                             Arena *arena, const char **problem) {
     ItemBuilder b;
     if (!items_begin(&b, plan, phase, numbers, arena, problem)) return NULL;
     if (!b.problem) find_rows(&b, plan->function, &plan->phases[phase]);
-    if (!b.problem && numbers->packed) pack_rows(&b);
     if (!b.problem && b.nest->lanes == 1) open_partition(&b);
     if (!b.problem && tile_row(&b)) {
         if (b.nest->lanes > 1) jam_all(&b, numbers->load_bytes);

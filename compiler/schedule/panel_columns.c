@@ -171,14 +171,6 @@ NestNode *panel_nodes_of_row(PanelBuilder *s, const ColumnPass *p, Index row, Ne
         *all_end = nodes;
         nodes = all;
     }
-    if (nest->lanes == 1) {
-        Pack pack = {.plan = b->items->plan,
-                     .plain = b->items->plain,
-                     .packed = b->items->numbers->packed,
-                     .row = b->traversal->name,
-                     .length = s->values.columns};
-        schedule_pack_at(&pack, nodes, make_add(nest, s->given[PANEL_COPY], row), &end);
-    }
     if (nest->lanes > 1)
         number = number_of(s, NULL, row);
     else if (nest_body_uses(nest, nodes, b->traversal->name))
@@ -413,9 +405,9 @@ static void find_sizes(PanelBuilder *s) {
 }
 
 static void take_given(PanelBuilder *s, PlainNest *plain) {
-    static const char *const names[PANEL_GIVEN] = {
-        "panel",  "owner",  "first", "span",  "part",  "part_rows", "step_0",
-        "step_1", "step_2", "copy",  "level", "carry", "left"};
+    static const char *const names[PANEL_GIVEN] = {"panel",  "owner",     "first",  "span",
+                                                   "part",   "part_rows", "step_0", "step_1",
+                                                   "step_2", "level",     "carry",  "left"};
     Nest *nest = s->nest;
     for (int i = 0; i < PANEL_GIVEN; i++) {
         const bool of_thread = i >= PANEL_ROWS && i != PANEL_LEVEL;

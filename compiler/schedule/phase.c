@@ -79,7 +79,6 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
         .scratch_row = INT64_C(1024) * target->scratch_tiles,
         .row_fusion = numbers->row_fusion,
         .portion = numbers->portion,
-        .packed = numbers->packed,
         .panel_lanes = numbers->panel_lanes};
     switch (plan->phases[phase].shape) {
     case SHAPE_SCALAR: return schedule_scalar(plan, phase, lanes, numbers->layout, arena, problem);

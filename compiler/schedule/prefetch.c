@@ -1,9 +1,10 @@
 /* prefetch.c: software prefetching of a CPU thread's rows.
  *
- * The rows of a row fusion come from memory in the first phase that reads an array and are in cache
- * for the later ones. The first one prefetches the next tile; the last one prefetches the rows that
- * the thread takes next, while it computes. Long rows would not all stay in cache, and short arrays
- * are in cache anyhow: neither is prefetched. */
+ * The rows of a row fusion, or of row panels, come from memory in the first phase that reads an
+ * array and are in cache for the later ones. The first one prefetches the next tile; the last one
+ * prefetches the rows that the thread takes next, while it computes. Long rows would not all stay
+ * in cache, and short arrays are in cache anyhow: neither is prefetched; nor are short rows of
+ * panels, whose neighbours the processor fetches by itself. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -11,7 +12,7 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-enum { FAR = 256 << 10, TILE = 1024 };
+enum { FAR = 256 << 10, TILE = 1024, LONG = 256 /* rows of panels */ };
 
 /* Whether the phase reads the array along rows that lie one behind the other. */
 static bool reads_rows(const RowPrefetch *r, uint32_t phase, uint32_t array) {
@@ -35,8 +36,13 @@ static bool find_pitch(const RowPrefetch *r, uint32_t array, Index *pitch) {
     return stride != 0;
 }
 
+/* Whether the rows are those of row panels. */
+static bool of_panels(const RowPrefetch *r) {
+    return r->row_fusion->kind == KERNEL_ROW_PANELS;
+}
+
 /* Whether the phase is the first of the row fusion, or with `last` the last one, to read the array,
- * and not the only one. */
+ * and not the only one; of row panels also the only one: what goes down columns reads it again. */
 static bool is_wanted(const RowPrefetch *r, uint32_t array, bool last) {
     bool before = false, after = false;
     Index pitch;
@@ -47,7 +53,7 @@ static bool is_wanted(const RowPrefetch *r, uint32_t array, bool last) {
         before |= p < r->phase && reads_rows(r, p, array);
         after |= p > r->phase && reads_rows(r, p, array);
     }
-    return last ? before && !after : !before;
+    return last ? !after && (before || of_panels(r)) : !before;
 }
 
 bool schedule_has_prefetch(const RowPrefetch *r, bool last) {
@@ -85,9 +91,12 @@ NestNode *schedule_prefetch(const RowPrefetch *r, bool last, Index row, Index be
     const Index all = index_multiply(arena, r->rows, r->max);
     const Index far = index_subtract(arena, all, index_number(arena, FAR - 1));
     if (!schedule_has_prefetch(r, last)) return NULL;
+    const Index longer = index_subtract(arena, r->max, index_number(arena, LONG - 1));
     if (!last) {
         const Index next = index_add(arena, begin, index_number(arena, TILE));
-        return nest_only_where(nest, far, prefetches(r, last, row, next, count));
+        NestNode *asks = prefetches(r, last, row, next, count);
+        if (of_panels(r)) asks = nest_only_where(nest, longer, asks);
+        return nest_only_where(nest, far, asks);
     }
     Function *f = nest->values;
     if (!r->plain->given) r->plain->given = nest_size(nest, "given");
@@ -102,5 +111,6 @@ NestNode *schedule_prefetch(const RowPrefetch *r, bool last, Index row, Index be
     asks = nest_only_where(nest, index_subtract(arena, r->rows, ahead), asks);
     asks = nest_only_where(
         nest, index_subtract(arena, index_number(arena, r->scratch_row + 1), r->max), asks);
+    if (of_panels(r)) asks = nest_only_where(nest, longer, asks);
     return nest_only_where(nest, far, asks);
 }

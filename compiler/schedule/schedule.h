@@ -22,7 +22,6 @@ typedef enum PanelGiven {
     PANEL_STEP_0,
     PANEL_STEP_1,
     PANEL_STEP_2,
-    PANEL_COPY,
     PANEL_LEVEL,
     PANEL_CARRY,
     PANEL_LEFT,
@@ -52,7 +51,6 @@ typedef struct PlainNest {
     Index slots; /* the number of items of all tensors, each of which has a slot in global memory */
     SymbolId given;    /* a size: how many items a thread takes at a time; 0: not used */
     SymbolId finished; /* an array over rows: a store to it means that the row is done; 0: none */
-    SymbolId *packed; /* by array of the plan: its packed copy of a lane's rows; NULL, or 0: none */
     SymbolId
         panel[PANEL_GIVEN]; /* of a row panel: the sizes that the caller gives; 0: it is none */
     SymbolId *scratch;      /* arrays of the step that the plan does not have: see panel_values */
@@ -103,7 +101,6 @@ typedef struct PhaseNumbers {
     bool finished;
     const Kernel *row_fusion; /* the row fusion that the phase is in; NULL: none */
     Portion portion;
-    const bool *packed;   /* by array of the plan: its rows are packed; NULL: none is */
     uint32_t panel_lanes; /* of a portion of row panels: the lanes of the tree that a panel has */
 } PhaseNumbers;
 const Kernel *schedule_row_fusion(
@@ -122,20 +119,6 @@ PlainNest *schedule_kernel(const Plan *plan, const Kernel *kernel, const Target 
  * gives a warp's number in its team, and that of the team's first warp. */
 PlainNest *schedule_team(const Plan *plan, const Kernel *phases, const Target *target, Arena *arena,
                          const char **problem);
-
-/* pack.c: redirects loads of packed arrays to the copies of a lane's 8 rows, where the index of the
- * load advances by a row's length, or by a stride. schedule_pack finds which of the 8 the row is;
- * schedule_pack_at is given that and adds the nodes that it needs at *end. */
-typedef struct Pack {
-    const Plan *plan;
-    PlainNest *plain;
-    const bool *packed; /* by array of the plan: whether it is packed; NULL: none is */
-    SymbolId row;
-    Index length,
-        gap; /* distances: from one row to the next, and from one packed copy to the next */
-} Pack;
-void schedule_pack(Pack *pack, NestNode **body);
-void schedule_pack_at(Pack *pack, NestNode *body, Index lane_row, NestNode ***end);
 
 /* join.c: the first loop of a body, also within conditions; the only loop in a loop, besides
  * values, or NULL; and a perfect nest of loops coalesced as far as possible, up to the loop `end`
@@ -196,7 +179,6 @@ typedef struct ItemNumbers {
                             for all phases */
     const Kernel *row_fusion; /* the row fusion that the phase is in; NULL: none */
     Portion portion;
-    const bool *packed;   /* by array of the plan: whether it is packed; NULL: none is */
     uint32_t panel_lanes; /* of a portion of row panels: the lanes of the tree that a panel has */
 } ItemNumbers;
 PlainNest *schedule_combine(const Plan *plan, uint32_t phase, const ItemNumbers *numbers,

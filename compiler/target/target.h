@@ -72,11 +72,12 @@ typedef struct Target {
     /* Of a block's shared memory, for states and temporaries of all iterations; 0: they stay in
      * memory of the device. */
     uint64_t promoted_bytes;
-    /* Row panels: the threads of a block, the rows and columns from which on they are used, and the
-     * bytes of rows and partial values that stay on chip; how many lanes of the tree a panel has,
-     * and where there is a second number, the rows from which on that is it. */
+    /* Row panels: the threads of a block; the rows and columns from which on they are used, or of a
+     * CPU the bytes that are read again, of a row and of all; the bytes of rows and partial values
+     * that stay on chip; how many lanes of the tree a panel has, and where there is a second
+     * number, the rows from which on that is it. */
     uint32_t panel_threads, panels_per_multiprocessor, panel_lanes[2];
-    uint64_t panel_rows, panel_columns, panel_bytes, panel_few;
+    uint64_t panel_rows, panel_columns, panel_row_bytes, panel_all_bytes, panel_bytes, panel_few;
     uint64_t panel_again; /* of a GPU's block: the bytes of rows that are read twice from one part
                              to the next, which its part of the nearest caches holds */
 } Target;

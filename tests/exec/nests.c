@@ -573,7 +573,6 @@ static int64_t thread_part(int64_t *given, int64_t panel, int64_t at, int64_t mo
     given[PANEL_ROWS] = there;
     for (int bit = 0; bit < 3; bit++)
         given[PANEL_STEP_0 + bit] = 1 << bit < span ? row[1 << bit] - row[0] : 0;
-    given[PANEL_COPY] = at % 8;
     given[PANEL_LEVEL] = log;
     given[PANEL_CARRY] = 0;
     for (int64_t next = (at + span) / span; next % 2 == 0; next /= 2) given[PANEL_CARRY]++;

@@ -29,7 +29,7 @@ def read_sweep(status, text):
 
 
 # Programs with more elements than the quick matrix takes: row panels are of 1024 rows of 512 columns and more.
-WHOLE = ("packed_rows",)
+WHOLE = ("row_panels",)
 
 
 def rows(options):
