@@ -2,6 +2,7 @@
  * contiguous arrays. The text reads back; what stands between the nests are comments of it. */
 #include <inttypes.h>
 #include <locale.h>
+#include <string.h>
 
 #include "base/base.h"
 #include "target/target.h"
