@@ -126,7 +126,7 @@ static void call_mains(Emitter *e, Text *out, const Kernel *kernel, const PhaseT
 
 void emit_entry(Emitter *e, Text *out, const char *name, uint32_t threads, bool alone,
                 const char *sizes) {
-    const char *bounds = alone ? "_ALONE" : threads > e->target->threads ? "_MANY" : "";
+    const char *bounds = alone ? "_ALONE" : e->many ? "_MANY" : "";
     if (e->target->by_address)
         text_printf(out,
                     "LS_KERNEL LS_THREADS%s(%u) %s(const LS_GLOBAL %s *arguments) {\n"
