@@ -98,6 +98,16 @@ LS_FN u8 *ls_block_memory(void) {
 /* This block's own part, of so many bytes, of a temporary. */
 #define LS_OWN(all, bytes) ((u8 *)(all) + (i64)ls_block() * (((i64)(bytes) + 255) / 256 * 256))
 
+/* LS_THREADS of a kernel whose blocks are of more than 256: where the prelude says how many blocks
+ * a multiprocessor shall hold, it shall hold 1024 threads, as one block alone leaves memory idle
+ * behind its barriers. */
+#ifdef LS_BLOCKS
+#define LS_THREADS_MANY(count) \
+    __launch_bounds__(count, LS_BLOCKS > 1 && (count) < 1024 ? 1024 / (count) : 1)
+#else
+#define LS_THREADS_MANY(count) LS_THREADS(count)
+#endif
+
 /* Copies by all threads of the block: of what it has in shared memory for a while. */
 template <class Element> LS_FN void ls_copy_by_block(Element *to, const Element *from, i64 count) {
     for (i64 i = ls_thread(); i < count; i += ls_threads()) to[i] = from[i];

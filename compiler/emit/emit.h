@@ -147,6 +147,7 @@ typedef struct Emitter {
     Group tensor;             /* the group of that axis, which is in no other */
     const char *table;        /* the table of its items in the argument structure */
     bool eights;              /* whether any phase of the variant has vectors of 8 */
+    bool many;                /* whether the kernel at hand has LS_THREADS_MANY */
     bool vectors[TYPE_COUNT]; /* by storage type: whether vectors of it are accessed */
     uint32_t last_line;       /* the source line that was quoted last; 0 before the first */
     const Kernel **followed;  /* by phase: the kernel whose segment epilogue runs after the phase's

@@ -126,15 +126,16 @@ static void call_mains(Emitter *e, Text *out, const Kernel *kernel, const PhaseT
 
 void emit_entry(Emitter *e, Text *out, const char *name, uint32_t threads, bool alone,
                 const char *sizes) {
+    const char *bounds = alone ? "_ALONE" : e->many ? "_MANY" : "";
     if (e->target->by_address)
         text_printf(out,
                     "LS_KERNEL LS_THREADS%s(%u) %s(const LS_GLOBAL %s *arguments) {\n"
                     "const %s *a = arguments;\n",
-                    alone ? "_ALONE" : "", threads, name, e->arguments, e->arguments);
+                    bounds, threads, name, e->arguments, e->arguments);
     else if (e->target->gpu)
         text_printf(
             out, "LS_KERNEL LS_THREADS%s(%u) %s(const %s arguments) {\nconst %s *a = &arguments;\n",
-            alone ? "_ALONE" : "", threads, name, e->arguments, e->arguments);
+            bounds, threads, name, e->arguments, e->arguments);
     else
         text_printf(
             out,

@@ -15,6 +15,10 @@
 #include "schedule/schedule.h"
 #include "emit/emit.h"
 
+/* A block of so many warps tells whole tiles apart in both texts: others are one in many of its
+ * row, and elements with a test each would be waited for one by one. */
+enum { MANY_WARPS = 16 };
+
 const char *print_aligned(NestPrinter *p, const NestNode *loop, const NestNode *node) {
     const uint32_t width = print_width(loop);
     const char *whole = print_multiples(p, loop, width, node->at[0]);
@@ -107,7 +111,7 @@ bool print_open_whole(NestPrinter *p, const NestNode *body) {
 
 void print_else_whole(NestPrinter *p) {
     p->whole_vectors = false;
-    p->one_version = true;
+    p->one_version = !print_is_kept(p->nest, p->plain) || p->nest->warps < MANY_WARPS;
     text_puts(p->out, "} else {\n");
 }
 

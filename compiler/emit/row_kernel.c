@@ -86,7 +86,9 @@ ls_image_kernel emit_row_kernel(Emitter *e, Text *phases, Text *kernels, const K
     text_puts(&calls, emit_pre_reductions(e, kernel, made, true));
     text_printf(&calls, "LS_RUN_BLOCKS(%s)\n", label);
     if (kernel->last_block) emit_call_last_block(e, &calls, kernel, made);
+    e->many = 32 * rows->warps > e->target->threads;
     emit_entry(e, kernels, name, 32 * rows->warps, false, "");
+    e->many = false;
     text_printf(kernels, "%s}\n", calls.data);
     ls_image_extent items = plan_extent(e->f, 1, outer);
     if (rows->rows) items.factor[0].minimum = 1;

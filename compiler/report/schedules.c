@@ -2,6 +2,7 @@
  * contiguous arrays. The text reads back; what stands between the nests are comments of it. */
 #include <inttypes.h>
 #include <locale.h>
+#include <string.h>
 
 #include "base/base.h"
 #include "target/target.h"
@@ -52,14 +53,17 @@ static void print_rows(Report *r, const Kernel *kernel, const Target *target) {
         last == kernel->first
             ? arena_printf(&r->c->compiler.arena, "phase %u", last + 1)
             : arena_printf(&r->c->compiler.arena, "phases %u to %u", kernel->first + 1, last + 1);
+    const char *said = "";
     for (size_t i = 0; i < ROW_CLASSES && target->row_classes[i].warps; i++) {
         const RowClass *rows = &target->row_classes[i];
         const char *problem = "";
         const PlainNest *plain =
             schedule_kernel(r->plan, kernel, target, rows, &r->c->compiler.arena, &problem);
         if (!plain) {
-            text_printf(&r->out, "# %s, by rows, not from a nest: %s\n", phases, problem);
-            return;
+            if (strcmp(said, problem) != 0)
+                text_printf(&r->out, "# %s, by rows, not from a nest: %s\n", phases, problem);
+            said = problem;
+            continue;
         }
         text_printf(&r->out, "# %s, on rows of at most %" PRIu64 " elements, a %s each\n", phases,
                     target_row_max(rows), rows->rows ? "warp" : "block");

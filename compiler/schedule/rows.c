@@ -12,7 +12,7 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-enum { TILE = 1024, ROW = 128, ALONG_MAX = 64 };
+enum { TILE = 1024, ROW = 128, ALONG_MAX = 64, MANY_WARPS = 16 };
 
 typedef struct RowBuilder {
     PlainNest *plain;
@@ -237,8 +237,10 @@ static uint32_t find_width(const RowBuilder *b, const NestNode *rows) {
 }
 
 /* Whether the loop loads several elements at each of its iterations that are the same for all rows,
- * and none of the row: these are near, and together would take the registers of other warps. */
+ * and none of the row: these are near, and together would take the registers of other warps. In a
+ * block of many warps, which leave a thread few registers, one such element is enough. */
 static bool loads_weights(const Nest *nest, const NestNode *loop, SymbolId row) {
+    const size_t spared = nest->warps < MANY_WARPS ? 1 : 0;
     const NestNode *vector = loop->body;
     size_t count = 0;
     if (!vector || vector->kind != NEST_LOOP) return false;
@@ -247,7 +249,7 @@ static bool loads_weights(const Nest *nest, const NestNode *loop, SymbolId row) 
         if (index_uses(node->at[0], row)) return false;
         count++;
     }
-    return count > 1;
+    return count > spared;
 }
 
 static void load_all_first(RowBuilder *b, SymbolId row) {
@@ -428,6 +430,29 @@ static void order_phases(RowBuilder *b, const Plan *plan, const Kernel *kernel, 
     }
 }
 
+/* Whether the body has what takes twice the registers of a row of 32-bit elements: such a row of
+ * 64-bit ones, or the two trees of logsumexp and the like. */
+static bool takes_many(const Nest *nest, const NestNode *body, SymbolId row) {
+    for (const NestNode *node = body; node; node = node->next) {
+        const NestSymbol *array = &nest->symbols[node->array];
+        if (node->kind == NEST_TREE && nest_is_two_trees(node->op)) return true;
+        if (node->kind == NEST_LOAD && array->kind == NAMED_ARRAY &&
+            type_info[array->type].size > sizeof(uint32_t) && index_uses(node->at[0], row))
+            return true;
+        if (takes_many(nest, node->body, row) || takes_many(nest, node->other, row)) return true;
+    }
+    return false;
+}
+
+/* Many warps leave a thread few registers beside its part of the row. */
+static void check_registers(RowBuilder *b, const NestNode *rows) {
+    if (b->nest->warps < MANY_WARPS || !is_kept(b)) return;
+    for (const NestNode *node = rows->body; node; node = node->next)
+        if ((node->kind == NEST_TREE && nest_is_two_trees(node->op)) ||
+            takes_many(b->nest, node->body, rows->name))
+            refuse(b, "many warps have no registers for it");
+}
+
 static void build(RowBuilder *b, const Plan *plan, const Kernel *kernel) {
     NestNode *rows = schedule_first_loop(b->nest->body);
     if (!rows || rows->loop != LOOP_GRID) {
@@ -441,6 +466,7 @@ static void build(RowBuilder *b, const Plan *plan, const Kernel *kernel) {
     const SymbolId row = rows->name;
     join_along(b, rows->body);
     forward_values(b, plan, kernel, rows);
+    check_registers(b, rows);
     if (b->problem) return;
     b->nest->width = find_width(b, rows);
     (b->numbers->rows ? tile_warp : tile_block)(b, row);

@@ -10,7 +10,7 @@
 typedef struct RowClass {
     uint32_t warps, rows, tiles;
 } RowClass;
-enum { ROW_CLASSES = 5 };
+enum { ROW_CLASSES = 7 };
 uint64_t target_row_max(const RowClass *rows); /* elements */
 
 /* targets.def's rows. A dialect. With `gpu`, the 32 lanes of a warp work on an item of 1024

@@ -18,7 +18,7 @@ SIZES = [
     ("e t n q k", ["t=148,n=1M"], None),
     ("t n q k u", ["t=148,n=512K"], None),  # pairs
     ("f t n q k u", ["t=148,n=512K"], None),
-    ("b c", ["b=64K,c=256", "b=16K,c=1K", "b=8K,c=4K", "b=4K,c=50257"], "c"),
+    ("b c", ["b=64K,c=256", "b=16K,c=1K", "b=8K,c=4K", "b=4K,c=16K", "b=2K,c=32K", "b=4K,c=50257"], "c"),
     ("r c", ["r=8K,c=768"], "c"),
     ("b h w", ["b=8K,h=4K"], None),
     ("b g c n", ["b=64,g=32,c=16,n=1K"], "n"),

@@ -73,7 +73,7 @@ def read_source(text, sizes, temporaries=None):
                 arrays[LISTED + offset] = dataclasses.replace(arrays[offset], listed=False)
         offset += width * int(count or 1)
     threads = {name: int(count) for count, name in
-               re.findall(r"^LS_KERNEL LS_THREADS(?:_ALONE)?\((\d+)\) (\w+)\(", text, re.M)}
+               re.findall(r"^LS_KERNEL LS_THREADS(?:_[A-Z]+)?\((\d+)\) (\w+)\(", text, re.M)}
     row = re.search(ROW, text)
     return Source(arrays, threads, row[1] if row else "", ranged=RANGED in text, kernels=kernels_of(text),
                   panels=panels_of(text, sizes), whole=whole_rows(text, sizes),
@@ -108,7 +108,7 @@ def kernels_of(text):
 
 
 def bodies_of(text):
-    return re.findall(r"^LS_KERNEL LS_THREADS(?:_ALONE)?\(\d+\) (\w+)\((.*?)^\}", text, re.S | re.M)
+    return re.findall(r"^LS_KERNEL LS_THREADS(?:_[A-Z]+)?\(\d+\) (\w+)\((.*?)^\}", text, re.S | re.M)
 
 
 def panels_of(text, sizes):
