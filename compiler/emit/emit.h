@@ -392,14 +392,17 @@ typedef struct NestPrinter {
     const PlainNest *plain;
     Nest *nest;
     Text *out;
-    const char **spelled;  /* by symbol; NULL: not yet */
-    const char **packet;   /* by symbol of a load: the vector that has it, or NULL */
-    const char **adjacent; /* by symbol of a load: the vector that it is read from where NAME_whole
-                              is true, or NULL */
-    size_t capacity;       /* length of the arrays by symbol */
-    ValueId *inside;       /* by symbol of a LET: its value, where that stands inside its user */
-    uint32_t *uses;        /* by symbol */
-    bool *is_scratch;      /* by symbol of an array: it is no array of the plan */
+    const char **spelled;   /* by symbol; NULL: not yet */
+    const char **packet;    /* by symbol of a load: the vector that has it, or NULL */
+    const char **adjacent;  /* by symbol of a load: the vector that it is read from where NAME_whole
+                               is true, or NULL */
+    bool *same_row;         /* by symbol of a LET: the same for all elements of such a vector */
+    const char *one_row_if; /* the test of the vector at hand that all of them are; NULL: none */
+    bool one_row;           /* all vectors that are read so are whole */
+    size_t capacity;        /* length of the arrays by symbol */
+    ValueId *inside;        /* by symbol of a LET: its value, where that stands inside its user */
+    uint32_t *uses;         /* by symbol */
+    bool *is_scratch;       /* by symbol of an array: it is no array of the plan */
     /* by symbol: the last STORE of just that; what is printed where it is stored, and the text of
      * it unless it is a LET */
     const NestNode **store, **moved;
@@ -509,8 +512,19 @@ bool print_defines(const NestNode *body, SymbolId symbol);
 /* Whether the index has what the loop's body binds; the index at the loop's first iteration. */
 bool print_varies(const NestNode *loop, Index index);
 Index print_first_of(NestPrinter *p, const NestNode *loop, Index at);
+/* nest_print.c: the nodes of a body, one after the other. */
+void print_body(NestPrinter *p, const NestNode *body);
+
 /* nest_adjacent.c: a load of adjacent elements, ahead of the vector loop. */
 void print_adjacent(NestPrinter *p, const NestNode *loop, const NestNode *load);
+/* Behind these: the test that all of them are whole, for a loop that is printed for where it holds
+ * and again for where it does not; NULL: it is not to be unswitched. */
+const char *print_one_row(NestPrinter *p, const NestNode *loop);
+/* A LET with its value at the vector's first element. */
+const NestNode *print_first_in_row(NestPrinter *p, const NestNode *let);
+/* The other branch of the test, element by element. */
+void print_other_rows(NestPrinter *p, const NestNode *loop);
+
 /* Of a vector loop: its elements, the word for them in names of types and functions, and in those
  * of accesses under a limit, which a test may have found to be all of the vectors or none. */
 uint32_t print_width(const NestNode *loop);

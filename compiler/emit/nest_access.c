@@ -545,10 +545,14 @@ void print_load(NestPrinter *p, const NestNode *node) {
                            print_index(p, node->at[0]))
             : arena_printf(p->arena, "ls_load_%s(%s, %s)", storage(p, node->array),
                            data_text(p, node), print_index(p, node->at[0]));
-    if (p->adjacent[node->name])
+    const bool whole = p->packet[node->name] || (p->adjacent[node->name] && p->one_row);
+    if (whole && !p->packet[node->name])
+        text = arena_printf(p->arena, "%s.at[%s]", p->adjacent[node->name],
+                            print_symbol(p, p->vector));
+    else if (p->adjacent[node->name])
         text = arena_printf(p->arena, "%s_whole ? %s.at[%s] : %s", p->adjacent[node->name],
                             p->adjacent[node->name], print_symbol(p, p->vector), text);
-    if (*condition && !p->packet[node->name])
+    if (*condition && !whole)
         text = arena_printf(p->arena, "%s ? %s : %s", condition, text,
                             node->pad ? print_value(p, node->pad) : "0");
     if (print_is_only_stored(p, node))

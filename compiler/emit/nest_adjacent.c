@@ -3,7 +3,10 @@
  * A vector loop may load at an index that grows by one from an address that is not known to be
  * aligned (shifted rows, halves of a row, a row that is the same for all). The load is one vector
  * access where a test at run time finds the address aligned and both ends of the vector in range,
- * in the same row and adjacent. The index at both ends is computed ahead of the loop. */
+ * in the same row and adjacent. The index at both ends is computed ahead of the loop.
+ *
+ * Where elements are all that the loop computes it is unswitched: one branch for vectors whose
+ * loads are all so, in which what the row decides is computed once, the other for all else. */
 #include <string.h>
 
 #include "base/base.h"
@@ -139,37 +142,118 @@ const char *print_limited(const NestNode *loop, bool whole) {
     return whole ? "all" : "some";
 }
 
-void print_adjacent(NestPrinter *p, const NestNode *loop, const NestNode *load) {
-    const uint32_t width = print_width(loop);
-    const Type type = p->nest->symbols[load->array].type;
-    Adjacent n = {.p = p, .loop = loop, .load = load, .good = true};
-    static const char *const suffixes[] = {"whole", NULL};
-    if (print_array_of(p, load->array) == p->e->plan->array_count) return; /* a table */
-    if (load->kind != NEST_LOAD || load->has_limit || load->list || load->at_count != 1) return;
-    if (p->e->layout != LS_LAYOUT_DENSE || (width != 4 && width != 8)) return;
-    if (width == 8 && type_info[type].size > 2) return;
-    if (load->where) step_of_symbol(&n, load->where);
-    const int64_t step = step_of_index(&n, load->at[0]);
-    if (!n.good || step != 1 || p->nest->symbol_count + 2 * n.count + 2 > p->capacity) return;
-    const char *name = names_stem(
-        p->e, NULL, arena_printf(p->arena, "%s_adjacent", p->nest->symbols[load->array].name),
-        suffixes);
-    const char *form = print_span(loop), *storage = type_info[type].c_name;
-    const char *data = print_symbol(p, load->array);
-    text_printf(p->out, "ls_%s_%s %s = {};\nint %s_whole;\n{\n", form, storage, name, name);
-    NestNode *const ends[2] = {instance(&n, load, 0), instance(&n, load, width - 1)};
+/* Whether elements one by one are all that the vector is: nothing is reduced, drawn or limited. */
+static bool is_of_elements(NestPrinter *p, const NestNode *loop) {
+    for (const NestNode *node = loop->body; node; node = node->next) {
+        if (node->kind != NEST_LET && node->kind != NEST_LOAD && node->kind != NEST_STORE)
+            return false;
+        if (node->kind != NEST_LET && node->has_limit) return false;
+        if (node->kind == NEST_STORE && !p->allocs[node->array] && !print_is_packet(p, loop, node))
+            return false;
+    }
+    return true;
+}
+
+/* Prints the test that both ends of the vector are adjacent, or the same element, and in one
+ * row. */
+static void print_test(Adjacent *n, const char *name, int64_t step) {
+    NestPrinter *p = n->p;
+    const uint32_t width = print_width(n->loop);
+    NestNode *const ends[2] = {instance(n, n->load, 0), instance(n, n->load, width - 1)};
     const NestNode *first = print_slice(p, ends[0]), *last = print_slice(p, ends[1]);
-    const char *at = print_index(p, first->at[0]);
-    text_printf(p->out,
-                "const i64 adjacent = %s;\n%s_whole = adjacent %% %u == 0 && %s == adjacent + %u",
-                at, name, width, print_index(p, last->at[0]), width - 1);
+    const char *at = print_index(p, first->at[0]), *end = print_index(p, last->at[0]);
+    if (step == 1)
+        text_printf(
+            p->out,
+            "const i64 adjacent = %s;\n%s_whole = adjacent %% %u == 0 && %s == adjacent + %u", at,
+            name, width, end, width - 1);
+    else
+        text_printf(p->out, "%s_whole = %s == %s", name, at, end);
     for (const NestNode *a = ends[0], *b = ends[1]; a->next; a = a->next, b = b->next)
         if (p->nest->values->values[a->value].op == OP_FLOORDIV)
             text_printf(p->out, " && %s == %s", print_symbol(p, a->name), print_symbol(p, b->name));
-    if (load->where)
+    if (n->load->where)
         text_printf(p->out, " && %s && %s", print_symbol(p, first->where),
                     print_symbol(p, last->where));
-    text_printf(p->out, ";\nif (%s_whole) %s = ls_load_%s_%s(%s, adjacent);\n}\n", name, name, form,
-                storage, data);
+    text_puts(p->out, ";\n");
+}
+
+/* Whether it loads one element of each row, or adjacent ones: by how much its index grows. */
+static bool is_adjacent(Adjacent *n, int64_t *step) {
+    NestPrinter *p = n->p;
+    const NestNode *load = n->load;
+    const uint32_t width = print_width(n->loop);
+    if (load->kind != NEST_LOAD || load->has_limit || load->list || load->at_count != 1)
+        return false;
+    if (print_array_of(p, load->array) == p->e->plan->array_count) return false; /* a table */
+    if (p->e->layout != LS_LAYOUT_DENSE || (width != 4 && width != 8)) return false;
+    if (load->where) step_of_symbol(n, load->where);
+    *step = step_of_index(n, load->at[0]);
+    if (!n->good || p->nest->symbol_count + 2 * n->count + 2 > p->capacity) return false;
+    return *step == 1 || (*step == 0 && n->count && is_of_elements(p, n->loop));
+}
+
+void print_adjacent(NestPrinter *p, const NestNode *loop, const NestNode *load) {
+    static const char *const suffixes[] = {"whole", NULL};
+    Adjacent n = {.p = p, .loop = loop, .load = load, .good = true};
+    int64_t step;
+    if (!is_adjacent(&n, &step)) return;
+    const Type type = p->nest->symbols[load->array].type;
+    const char *array = p->nest->symbols[load->array].name;
+    const char *name = names_stem(
+        p->e, NULL, arena_printf(p->arena, step ? "%s_adjacent" : "%s_same", array), suffixes);
+    const char *form = print_span(loop), *storage = type_info[type].c_name;
+    if (step) text_printf(p->out, "ls_%s_%s %s = {};\n", form, storage, name);
+    text_printf(p->out, "int %s_whole;\n{\n", name);
+    print_test(&n, name, step);
+    if (step)
+        text_printf(p->out, "if (%s_whole) %s = ls_load_%s_%s(%s, adjacent);\n", name, name, form,
+                    storage, print_symbol(p, load->array));
+    text_puts(p->out, "}\n");
+    p->one_row_if = p->one_row_if ? arena_printf(p->arena, "%s && %s_whole", p->one_row_if, name)
+                                  : arena_printf(p->arena, "%s_whole", name);
+    for (size_t i = 0; i < n.count; i++)
+        if (p->nest->values->values[n.slice[i]->value].op == OP_FLOORDIV)
+            p->same_row[n.slice[i]->name] = true;
+    if (!step) return;
     p->adjacent[load->name] = name;
+    p->e->vectors[type] = true;
+}
+
+/* ---- loop unswitching ---- */
+
+/* Whether it stores to arrays in registers, which take no index that is only known at run time. */
+static bool fills_registers(const NestPrinter *p, const NestNode *loop) {
+    for (const NestNode *node = loop->body; node; node = node->next)
+        if (node->kind == NEST_STORE && !print_packet_of(p, node)) return true;
+    return false;
+}
+
+const char *print_one_row(NestPrinter *p, const NestNode *loop) {
+    return p->one_row_if && is_of_elements(p, loop) ? p->one_row_if : NULL;
+}
+
+const NestNode *print_first_in_row(NestPrinter *p, const NestNode *let) {
+    NestNode *first = arena_alloc(p->arena, sizeof *first);
+    *first = *let;
+    first->next = NULL;
+    nest_replace(p->nest, first, p->vector, index_number(p->arena, 0));
+    return first;
+}
+
+void print_other_rows(NestPrinter *p, const NestNode *loop) {
+    const char *name = print_symbol(p, loop->name);
+    const bool fills = fills_registers(p, loop);
+    const size_t stored = p->stored_count;
+    for (const NestNode *node = loop->body; node; node = node->next) {
+        if (node->kind != NEST_LOAD) continue;
+        p->adjacent[node->name] = NULL;
+        if (!fills) p->packet[node->name] = NULL;
+    }
+    if (!fills) p->stored_count = 0;
+    text_printf(p->out, "} else {\n%s\nfor (int %s = 0; %s < %s; %s++) {\n",
+                fills ? "LS_UNROLL" : "LS_ROLLED", name, name, print_index(p, loop->extent), name);
+    print_body(p, loop->body);
+    text_puts(p->out, "}\n}\n");
+    p->stored_count = stored;
 }

@@ -14,7 +14,6 @@
 #include "schedule/schedule.h"
 #include "emit/emit.h"
 
-static void print_body(NestPrinter *p, const NestNode *body);
 static void print_node(NestPrinter *p, const NestNode *node);
 
 /* ---- what stands at the top ---- */
@@ -248,13 +247,20 @@ static void print_vector(NestPrinter *p, const NestNode *loop) {
     const char *name = print_symbol(p, loop->name);
     p->vector = loop->name;
     p->vector_loop = loop;
+    p->one_row_if = NULL;
     print_open_vector(p, loop);
+    const size_t size = p->out->size;
     print_draws(p, loop, "4");
+    const char *one_row = p->out->size == size ? print_one_row(p, loop) : NULL;
+    if (one_row) text_printf(p->out, "if (%s) {\n", one_row);
+    p->one_row = one_row;
     text_printf(p->out, "LS_UNROLL\nfor (int %s = 0; %s < %s; %s++) {\n", name, name,
                 print_index(p, loop->extent), name);
     print_body(p, loop->body);
     text_puts(p->out, "}\n");
     print_close_vector(p, loop);
+    p->one_row = false;
+    if (one_row) print_other_rows(p, loop);
 }
 
 /* Whether the body stores to an ALLOC; with `scalars`: to one in registers, which makes a
@@ -569,7 +575,7 @@ static void print_node(NestPrinter *p, const NestNode *node) {
     }
 }
 
-static void print_body(NestPrinter *p, const NestNode *body) {
+void print_body(NestPrinter *p, const NestNode *body) {
     for (const NestNode *node = body; node; node = node->next) {
         const uint32_t optional = optional_out(p, node);
         if (node->kind == NEST_ARRIVE && !node->name) {
@@ -614,6 +620,7 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     p.capacity = count;
     p.adjacent = arena_alloc(arena, count * sizeof *p.adjacent);
     p.packet = arena_alloc(arena, count * sizeof *p.packet);
+    p.same_row = arena_alloc(arena, count * sizeof *p.same_row);
     p.allocs = arena_alloc(arena, count * sizeof *p.allocs);
     p.inside = arena_alloc(arena, count * sizeof *p.inside);
     p.store = arena_alloc(arena, count * sizeof *p.store);

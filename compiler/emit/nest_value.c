@@ -226,6 +226,7 @@ bool print_is_vector(const NestPrinter *p, ValueId id) {
 
 void print_let(NestPrinter *p, const NestNode *let) {
     const NestSymbol *symbol = &p->nest->symbols[let->name];
+    if (p->one_row && p->same_row[let->name]) let = print_first_in_row(p, let);
     if (p->ahead[let->name]) return;
     const char *text = let_text(p, let);
     const Value *value = &p->nest->values->values[let->value];

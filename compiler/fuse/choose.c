@@ -53,6 +53,7 @@ typedef struct Search {
     Arena *arena;
     ValueCosts costs; /* no temporary has more bytes than the largest array without it */
     double unit;      /* elements of the largest space */
+    double balance;   /* operations done while a byte moves */
     Trial best;
     size_t work;     /* values looked at */
     bool stopped;    /* before all choices were tried */
@@ -73,7 +74,7 @@ static Cost cost_of(const Search *s, const Plan *plan) {
         const Kernel *kernel = &plan->kernels[i];
         const KernelBytes bytes = plan_kernel_bytes(plan, &s->costs.sizes, kernel, arena);
         const double work = plan_kernel_operations(plan, &s->costs.sizes, kernel, arena).work;
-        const double moved = bytes.read + bytes.written, busy = work / OPERATIONS_PER_BYTE;
+        const double moved = bytes.read + bytes.written, busy = work / s->balance;
         cost.moved += (moved > busy ? moved : busy) / s->unit;
         cost.bytes += moved / s->unit;
         for (uint32_t k = kernel->first; k < kernel->first + kernel->count; k++)
@@ -450,6 +451,7 @@ static Trial first_plan(Search *s) {
 /* Where no plan is better. */
 static Search open_search(const Function *function) {
     Search s = {.f = function, .arena = function->arena, .unit = 1, .costs = {.f = function}};
+    s.balance = OPERATIONS_PER_BYTE;
     s.costs.sizes = plan_sizes_read(function, NULL, 0);
     for (size_t i = 0; i < function->parameter_count; i++) {
         const Parameter *parameter = &function->parameters[i];
@@ -499,7 +501,8 @@ static Search search(const Function *function, bool wholes_first) {
     find_largest(&s, s.best.plan);
     find_unit(&s, s.best.plan);
     s.best.cost = cost_of(&s, s.best.plan);
-    bool better = is_worth_search(s.best.plan);
+    const bool worth = is_worth_search(s.best.plan);
+    bool better = worth;
     for (double times = 1; better && times <= 16; times *= 4) try_many(&s, times);
     while (better && !s.stopped) {
         better = try_stored(&s);
@@ -508,6 +511,9 @@ static Search search(const Function *function, bool wholes_first) {
         better |= try_temporaries(&s);
         better |= try_without(&s);
     }
+    s.balance = OPERATIONS_PER_BYTE_OF_DEVICES;
+    s.best.cost = cost_of(&s, s.best.plan);
+    while (worth && !s.stopped && (try_invariants(&s, false) || try_delays(&s))) continue;
     for (Shape i = SHAPE_ROWS; i <= SHAPE_COLUMNS && !s.stopped; i++) try_row_values(&s, i);
     for (int i = 0; i < FEW_PHASES && !s.stopped && try_invariants(&s, true); i++) continue;
     while (drop_unread(&s)) continue;

@@ -446,9 +446,10 @@ typedef struct ValueCosts {
 /* How many of the most promising values are tried one by one; where there are more, sets of them
  * are tried first. */
 enum { CANDIDATES = 24 };
-/* Operations done while a byte moves: a kernel that has more of them waits for those. More than
- * devices do, for compilers move some out of loops. */
-enum { OPERATIONS_PER_BYTE = 16 };
+/* Operations done while a byte moves: a kernel that has more of them waits for those. Devices do
+ * about 8, by their datasheets; most choices are compared with more than that, for compilers move
+ * some operations out of loops. */
+enum { OPERATIONS_PER_BYTE = 16, OPERATIONS_PER_BYTE_OF_DEVICES = 8 };
 Reads *planner_find_reads(const ValueCosts *costs, const Plan *plan, Arena *arena);
 /* By value: how many phases compute it. A phase that does so for each element of a larger space
  * counts twice. */

@@ -174,14 +174,16 @@ static void make_ready(Order *o, uint32_t phase) {
     }
 }
 
-/* Whether phase `a` is the better one to come next: one that is there for others, the more
- * so for larger ones, one over the space of the last, a larger one rather than a part of it, the
- * one that was placed earlier. */
+/* Whether phase `a` is the better one to come next: one that is there for others, the more so for
+ * larger ones, and of these one that was not delayed; one over the space of the last, a larger one
+ * rather than a part of it, the one that was placed earlier. */
 static bool is_better(const Order *o, uint32_t a, uint32_t b) {
     const Phase *phases = o->p->plan->phases;
     const AxisSet own = space_of(&phases[a]), other = space_of(&phases[b]);
     const AxisSet last = o->taken ? space_of(&o->ordered[o->taken - 1]) : 0;
     if (o->ahead[a] != o->ahead[b]) return o->ahead[a] > o->ahead[b];
+    if (phases[a].depth != phases[b].depth && o->ahead[a])
+        return phases[a].depth < phases[b].depth;
     if (o->ahead[a]) return a < b;
     if ((own == last) != (other == last)) return own == last;
     if (own != other && (own & other) == other) return true;

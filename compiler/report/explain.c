@@ -44,15 +44,27 @@ static void count_kernel(Report *r, KernelReport *kernel) {
         kernel->operations += plan_operations(r->plan, &r->sizes, &r->plan->phases[p]).cost;
 }
 
-/* The plan's grouping that a variant for contiguous arrays belongs to: the variants for classes of
- * row lengths stand ahead of the grouping's own. */
-static uint32_t grouping_of(const ls_image *image, uint32_t variant) {
-    uint32_t grouping = 0;
-    for (uint32_t v = 0; v < variant; v++) {
-        bool any = !image->variants[v].strips && !emit_has_lanes(&image->variants[v]);
-        for (uint32_t i = 0; i < image->variants[v].condition_count; i++)
-            any &= !image->variants[v].conditions[i].required;
-        grouping += any;
+static bool is_of_panels(const ls_image_variant *variant) {
+    return strncmp(variant->name, "row panels", sizeof "row panels" - 1) == 0;
+}
+
+/* Whether it is the last variant of its grouping: those for classes of row lengths stand ahead. */
+static bool is_last_of_grouping(const ls_image_variant *variant) {
+    bool last = !is_of_panels(variant) && !variant->strips && !emit_has_lanes(variant);
+    for (uint32_t i = 0; i < variant->condition_count; i++)
+        last &= !variant->conditions[i].required;
+    return last;
+}
+
+/* The plan's grouping that a variant for contiguous arrays belongs to; the number of groupings: it
+ * is for others. That of row panels may have no variant at all. */
+static uint32_t grouping_of(const Plan *plan, const ls_image *image, uint32_t variant) {
+    const bool panels = variant < image->variant_count && is_of_panels(&image->variants[variant]);
+    uint32_t ended = 0, grouping = 0;
+    for (uint32_t v = 0; v < variant; v++) ended += is_last_of_grouping(&image->variants[v]);
+    for (; grouping < plan->grouping_count; grouping++) {
+        if (plan->groupings[grouping].panels ? panels : ended == 0) break;
+        ended -= !plan->groupings[grouping].panels;
     }
     return grouping;
 }
@@ -75,8 +87,8 @@ uint32_t report_choose(const PlanSizes *sizes, const Plan *plan, const ls_image 
                        uint32_t *grouping, bool *together) {
     for (uint32_t v = 0;; v++) {
         const bool good = suits(sizes, &image->variants[v], together);
-        *grouping = grouping_of(image, v);
-        if (good || grouping_of(image, v + 1) == plan->grouping_count) return v;
+        *grouping = grouping_of(plan, image, v);
+        if (good || grouping_of(plan, image, v + 1) == plan->grouping_count) return v;
     }
 }
 
@@ -84,8 +96,8 @@ uint32_t report_choose(const PlanSizes *sizes, const Plan *plan, const ls_image 
 static uint32_t choose_alike(const Report *r, const ls_image *image) {
     for (uint32_t v = 0;; v++) {
         bool together;
-        if (grouping_of(image, v) != r->grouping) continue;
-        if (grouping_of(image, v + 1) > r->grouping ||
+        if (grouping_of(r->plan, image, v) != r->grouping) continue;
+        if (grouping_of(r->plan, image, v + 1) > r->grouping ||
             suits(&r->sizes, &image->variants[v], &together))
             return v;
     }

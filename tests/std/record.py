@@ -13,12 +13,13 @@ sys.path.insert(0, os.path.join(HERE, "reference"))
 
 import codecs_cases  # noqa: E402
 import decisions  # noqa: E402
+import language  # noqa: E402
 import layers  # noqa: E402
 import narrow  # noqa: E402
 import optim  # noqa: E402
 import training  # noqa: E402
 
-MODULES = [optim, narrow, codecs_cases, training, layers, decisions]
+MODULES = [optim, narrow, codecs_cases, training, layers, decisions, language]
 
 
 def main():

@@ -158,6 +158,26 @@ def losses():
                   instead=never)
     with_gradient(family, "losses", "kl_loss", distilled, {"logits": table, "teacher": both["teacher"]}, ["logits"],
                   {"temperature": 2.5}, "-impossible", instead={"teacher": never["teacher"]})
+
+    def between(logits, teacher):
+        ours, theirs = F.log_softmax(logits / 1.5, 1), F.log_softmax(teacher / 1.5, 1)
+        p, q = theirs.exp(), ours.exp()
+        whole = 0.3 * p + 0.7 * q
+        middle = torch.log(torch.where(whole == 0, 1.0, whole))
+        each = 0.3 * p * torch.where(p == 0, 0.0, theirs - middle) + 0.7 * q * torch.where(q == 0, 0.0, ours - middle)
+        return each.sum(1).mean()
+
+    def reverse(logits, teacher):
+        ours, theirs = F.log_softmax(logits / 1.5, 1), F.log_softmax(teacher / 1.5, 1)
+        return F.kl_div(theirs, ours, log_target=True, reduction="batchmean")
+
+    apart = {"beta": 0.3, "temperature": 1.5}
+    with_gradient(family, "losses", "jsd_loss", between, {"logits": table, "teacher": teacher}, ["logits"], apart)
+    with_gradient(family, "losses", "jsd_loss", between, both, ["logits"], apart, "-ruled_out", instead=never)
+    with_gradient(family, "losses", "reverse_kl_loss", reverse, {"logits": table, "teacher": teacher}, ["logits"],
+                  {"temperature": 1.5})
+    with_gradient(family, "losses", "reverse_kl_loss", reverse, both, ["logits"], {"temperature": 1.5}, "-ruled_out",
+                  instead=never)
     return family
 
 
@@ -190,6 +210,33 @@ def v_trace(reward, value, done, last, ratio, gamma, rho_limit, c_limit):
     return v, rho * (reward + torch.where(done, 0.0, gamma * later) - value)
 
 
+def chosen_tokens(family):
+    for kind in ("f32", "bf16"):
+        draw = Draw("chosen tokens" + kind)
+        logits, token = draw.numbers((6, 11), -4, 4, kind), draw.integers((6,), 0, 10)
+        token[1], token[4] = -100, 11
+        upstream = draw.numbers((2, 6), -2, 2)
+        leaf = logits.clone().requires_grad_()
+        chances = torch.log_softmax(leaf / 0.8, 1)
+        entropy = -(chances.exp() * chances).sum(1)
+        kept = (token >= 0) & (token < 11)
+        log_prob = torch.where(kept, chances.gather(1, torch.where(kept, token, 0)[:, None])[:, 0], 0.0)
+        (log_prob * upstream[0] + entropy * upstream[1]).sum().backward()
+        total = torch.logsumexp(logits / 0.8, 1)
+        suffix = "_bf16" if kind == "bf16" else ""
+        coarse = {"tolerance": {"*": [2e-3, 1e-3], "dlogits": [2 ** -8, 2e-3]}} if suffix else {}
+        given = {"logits": logits, "token": token}
+        held = {"total": rounded(total, "f32"), "entropy": rounded(entropy.detach(), "f32"),
+                "dlog_prob": upstream[0], "dentropy": upstream[1]}
+        kinds = {"logits": kind, "dlogits": kind}
+        family.case("token_log_prob_forward" + suffix, f"std/rl:token_log_prob_forward{suffix}",
+                    [(given, {"log_prob": log_prob.detach(), "entropy": entropy.detach(), "total": total})],
+                    numbers={"temperature": 0.8}, kinds=kinds, **coarse)
+        family.case("token_log_prob_backward" + suffix, f"std/rl:token_log_prob_backward{suffix}",
+                    [({**given, **held}, {"dlogits": leaf.grad})], numbers={"temperature": 0.8}, kinds=kinds,
+                    absolute=4e-6, **coarse)
+
+
 def rl():
     family = Family("rl")
     for steps, count, extra in ((9, 4, ""), (1, 3, ""), (0, 2, ""), (8, 5, "-behind_done")):
@@ -217,6 +264,7 @@ def rl():
                     numbers={"gamma": 0.9, "rho_limit": 1.2, "c_limit": 0.9}, absolute=4e-6)
     policies(family)
     q_learning(family)
+    chosen_tokens(family)
     return family
 
 

@@ -145,6 +145,34 @@ def saved_norms(family, name, shape, kind, size):
                  for count in (1, 2)], start, **limits)
 
 
+def batch_norm(family):
+    for label, shape in (("", (5, 3, 4)), ("-rows", (9, 3, 1))):
+        draw = Draw("batch_norm" + label)
+        x, dy = draw.numbers(shape, -1, 3), draw.numbers(shape, -2, 2)
+        gain, shift = draw.numbers((3,), 0.5, 1.5), draw.numbers((3,))
+        start = {"running_mean": draw.numbers((3,)), "running_variance": draw.numbers((3,), 0.5, 2)}
+        leaves = [value.clone().requires_grad_() for value in (x, gain, shift)]
+        mean, variance = start["running_mean"].clone(), start["running_variance"].clone()
+        launches = []
+        center, rstd = x.mean((0, 2)), 1 / torch.sqrt(x.var((0, 2), unbiased=False) + 0.01)
+        for _ in range(2):
+            y = F.batch_norm(leaves[0], mean, variance, leaves[1], leaves[2], True, 0.2, 0.01)
+            launches.append(({"x": x, "gain": gain, "shift": shift},
+                             {"y": y.detach(), "center": center, "rstd": rstd, "running_mean": mean.clone(),
+                              "running_variance": variance.clone()}))
+        y.backward(dy)
+        numbers = {"eps": 0.01}
+        family.case("batch_norm_forward" + label, "std/norms:batch_norm_forward", launches, start,
+                    {**numbers, "momentum": 0.2}, absolute=2e-6)
+        given = {"x": x, "gain": gain, "center": rounded(center, "f32"), "rstd": rounded(rstd, "f32"), "dy": dy}
+        family.case("batch_norm_backward" + label, "std/norms:batch_norm_backward",
+                    [(given, {name: leaf.grad for name, leaf in zip(("dx", "dgain", "dshift"), leaves)})],
+                    absolute=1e-5)
+        after = F.batch_norm(x, start["running_mean"], start["running_variance"], gain, shift, False, 0.0, 0.01)
+        family.case("batch_norm_inference" + label, "std/norms:batch_norm_inference",
+                    [({"x": x, "gain": gain, "shift": shift, **start}, {"y": after})], numbers=numbers, absolute=2e-6)
+
+
 def norms():
     family = Family("norms")
     for rows, columns in ((5, 33), (1, 1), (0, 4), (2, 1030)):
@@ -209,6 +237,7 @@ def norms():
          {"x": draw.numbers((2, 3, 4, 5), -2, 2), "gain": draw.numbers((3, 4), 0.5, 1.5),
           "shift": draw.numbers((3, 4))},
          ["x", "gain", "shift"], absolute=1e-5)
+    batch_norm(family)
     return family
 
 
