@@ -72,7 +72,7 @@ static const char frame_words[] =
 static const char suffixes[] =
     "above adjacent arguments arrived at base block copy count counts data done draws eight "
     "extremum finish first items lane leaf leaves level lines odd of once open packed panel part room "
-    "row running scratch step stores stride strip sum tile tiles to total trees values vec4 vec8 vector whole "
+    "row running same scratch step stores stride strip sum tile tiles to total trees values vec4 vec8 vector whole "
     "padded ";
 /* clang-format on */
 

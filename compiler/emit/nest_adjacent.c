@@ -222,10 +222,10 @@ void print_adjacent(NestPrinter *p, const NestNode *loop, const NestNode *load) 
 
 /* ---- loop unswitching ---- */
 
-/* Whether it stores to arrays in registers, which take no index that is only known at run time. */
-static bool fills_registers(const NestPrinter *p, const NestNode *loop) {
+/* Whether it accesses arrays in registers, which take no index that is only known at run time. */
+static bool uses_registers(const NestPrinter *p, const NestNode *loop) {
     for (const NestNode *node = loop->body; node; node = node->next)
-        if (node->kind == NEST_STORE && !print_packet_of(p, node)) return true;
+        if (node->kind != NEST_LET && p->allocs[node->array]) return true;
     return false;
 }
 
@@ -243,16 +243,17 @@ const NestNode *print_first_in_row(NestPrinter *p, const NestNode *let) {
 
 void print_other_rows(NestPrinter *p, const NestNode *loop) {
     const char *name = print_symbol(p, loop->name);
-    const bool fills = fills_registers(p, loop);
+    const bool registers = uses_registers(p, loop);
     const size_t stored = p->stored_count;
     for (const NestNode *node = loop->body; node; node = node->next) {
         if (node->kind != NEST_LOAD) continue;
         p->adjacent[node->name] = NULL;
-        if (!fills) p->packet[node->name] = NULL;
+        if (!registers) p->packet[node->name] = NULL;
     }
-    if (!fills) p->stored_count = 0;
+    if (!registers) p->stored_count = 0;
     text_printf(p->out, "} else {\n%s\nfor (int %s = 0; %s < %s; %s++) {\n",
-                fills ? "LS_UNROLL" : "LS_ROLLED", name, name, print_index(p, loop->extent), name);
+                registers ? "LS_UNROLL" : "LS_ROLLED", name, name, print_index(p, loop->extent),
+                name);
     print_body(p, loop->body);
     text_puts(p->out, "}\n}\n");
     p->stored_count = stored;

@@ -16,16 +16,12 @@ def rounds(kind, *names):
 
 
 def rotated(x, position, frequency, interleaved=False):
-    """Each pair as a complex number times one of length 1."""
+    """Each pair as a complex number times one of length 1; x: [t, h, 2, f], or [t, h, f, 2]."""
     turn = torch.polar(torch.ones(len(position), 1, len(frequency)), position[:, None, None] * frequency)
-    pairs = 2 * len(frequency)
-    own, rest = x[..., :pairs], x[..., pairs:]
-    shape = (*own.shape[:-1], -1, 2) if interleaved else (*own.shape[:-1], 2, -1)
-    two = own.reshape(shape)
-    real, imaginary = (two[..., 0], two[..., 1]) if interleaved else (two[..., 0, :], two[..., 1, :])
+    axis = -1 if interleaved else -2
+    real, imaginary = x.unbind(axis)
     result = torch.complex(real, imaginary) * turn
-    both = torch.stack([result.real, result.imag], -1 if interleaved else -2)
-    return torch.cat([both.reshape(own.shape), rest], -1)
+    return torch.stack([result.real, result.imag], axis)
 
 
 def rotary(family):
@@ -40,35 +36,34 @@ def rotary(family):
                 [({}, {"frequency": stretched})], sizes="f=32", absolute=0)
     for kind in ("f32", "bf16"):
         for interleaved in (False, True):
-            for channels in (6, 9):
-                name = f"{'_interleaved' if interleaved else ''}{'_bf16' if kind == 'bf16' else ''}"
-                label = "" if channels == 6 else "-partly"
-                draw = Draw(f"rotary{name}{label}")
-                x, dy = (draw.numbers((5, 2, channels), -2, 2, kind) for _ in range(2))
-                position = torch.tensor([0, 1, 2, 7, 300])
-                frequency = rounded(torch.tensor([1.0, 0.125, 0.01]), "f32")
-                leaf = x.clone().requires_grad_()
-                y = rotated(leaf, position, frequency, interleaved)
-                y.backward(dy)
-                common = {"position": position, "frequency": frequency}
-                kinds = NARROW if kind == "bf16" else None
-                family.case(f"rotary_forward{name}{label}", f"std/attention:rotary_forward{name}",
-                            [({"x": x, **common}, {"y": y.detach()})], kinds=kinds, absolute=4e-6,
-                            tolerance=rounds(kind, "y"))
-                family.case(f"rotary_backward{name}{label}", f"std/attention:rotary_backward{name}",
-                            [({"dy": dy, **common}, {"dx": leaf.grad})], kinds=kinds, absolute=4e-6,
-                            tolerance=rounds(kind, "dx"))
+            name = f"{'_interleaved' if interleaved else ''}{'_bf16' if kind == 'bf16' else ''}"
+            draw = Draw(f"rotary{name}")
+            shape = (5, 2, 3, 2) if interleaved else (5, 2, 2, 3)
+            x, dy = (draw.numbers(shape, -2, 2, kind) for _ in range(2))
+            position = torch.tensor([0, 1, 2, 7, 300])
+            frequency = rounded(torch.tensor([1.0, 0.125, 0.01]), "f32")
+            leaf = x.clone().requires_grad_()
+            y = rotated(leaf, position, frequency, interleaved)
+            y.backward(dy)
+            common = {"position": position, "frequency": frequency}
+            kinds = NARROW if kind == "bf16" else None
+            family.case(f"rotary_forward{name}", f"std/attention:rotary_forward{name}",
+                        [({"x": x, **common}, {"y": y.detach()})], kinds=kinds, absolute=4e-6,
+                        tolerance=rounds(kind, "y"))
+            family.case(f"rotary_backward{name}", f"std/attention:rotary_backward{name}",
+                        [({"dy": dy, **common}, {"dx": leaf.grad})], kinds=kinds, absolute=4e-6,
+                        tolerance=rounds(kind, "dx"))
 
 
 def normalised_rotary(family):
     for kind in ("f32", "bf16"):
         draw = Draw("rms_norm_rotary" + kind)
-        x, dy = (draw.numbers((6, 3, 8), -2, 2, kind) for _ in range(2))
-        gain = draw.numbers((8,), 0.5, 1.5)
+        x, dy = (draw.numbers((6, 3, 2, 3), -2, 2, kind) for _ in range(2))
+        gain = draw.numbers((2, 3), 0.5, 1.5)
         position = torch.tensor([0, 1, 2, 3, 40, 41])
         frequency = rounded(torch.tensor([1.0, 0.1, 0.01]), "f32")
         leaves = [x.clone().requires_grad_(), gain.clone().requires_grad_()]
-        y = rotated(F.rms_norm(leaves[0], (8,), leaves[1], 0.01), position, frequency)
+        y = rotated(F.rms_norm(leaves[0], (2, 3), leaves[1], 0.01), position, frequency)
         y.backward(dy)
         given = {"x": x, "gain": gain, "position": position, "frequency": frequency}
         suffix = "_bf16" if kind == "bf16" else ""
