@@ -58,7 +58,7 @@ static const char nest_words[] =
     "carry chunk chunks columns complete copy count e end entry extrema first first_column "
     "first_element first_item first_tensor first_warp given group groups index inner item "
     "item_step item_stop items iteration lane lane_rows lanes last last_item last_panel leaf left "
-    "length level live mark member members next non_temporal of outer outers own own_at "
+    "length level live mark member members near_leaves next non_temporal of outer outers own own_at "
     "own_column own_group own_row own_team own_warps owner panel panel_row panels parent parents "
     "part part_row partials parts pass piece pitch place r row rows run scratch siblings some "
     "span start step stop strip strip_item strips sums team teams tensor tile tiles together turn "

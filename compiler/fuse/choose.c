@@ -513,7 +513,7 @@ static Search search(const Function *function, bool wholes_first) {
     }
     s.balance = OPERATIONS_PER_BYTE_OF_DEVICES;
     s.best.cost = cost_of(&s, s.best.plan);
-    while (worth && !s.stopped && (try_invariants(&s, false) || try_delays(&s))) continue;
+    while (worth && !s.stopped && try_invariants(&s, false)) try_delays(&s);
     for (Shape i = SHAPE_ROWS; i <= SHAPE_COLUMNS && !s.stopped; i++) try_row_values(&s, i);
     for (int i = 0; i < FEW_PHASES && !s.stopped && try_invariants(&s, true); i++) continue;
     while (drop_unread(&s)) continue;
