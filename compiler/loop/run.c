@@ -111,7 +111,10 @@ bool run_index(Run *run, const Points *points, size_t point, Index index, int64_
     for (size_t t = 0; t < index.count; t++) {
         uint64_t product = (uint64_t)index.terms[t].factor, factor = 0;
         for (uint32_t k = 0; k < index.terms[t].count; k++) {
-            if (!run_symbol(run, points, point, index.terms[t].symbols[k], &factor)) return false;
+            const SymbolId symbol = index.terms[t].symbols[k];
+            if (!run_symbol(run, points, point, symbol, &factor)) return false;
+            if (run->nest->symbols[symbol].type == TYPE_I32)
+                factor = (uint64_t)(int32_t)(uint32_t)factor;
             product *= factor;
         }
         sum += product;
