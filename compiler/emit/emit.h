@@ -522,7 +522,7 @@ void print_adjacent(NestPrinter *p, const NestNode *loop, const NestNode *load);
 const char *print_one_row(NestPrinter *p, const NestNode *loop);
 /* A LET with its value at the vector's first element. */
 const NestNode *print_first_in_row(NestPrinter *p, const NestNode *let);
-/* The other branch of the test, element by element. */
+/* The end of the test's branch, and the other one, element by element; the vectors' stores. */
 void print_other_rows(NestPrinter *p, const NestNode *loop);
 
 /* Of a vector loop: its elements, the word for them in names of types and functions, and in those

@@ -245,6 +245,7 @@ void print_other_rows(NestPrinter *p, const NestNode *loop) {
     const char *name = print_symbol(p, loop->name);
     const bool registers = uses_registers(p, loop);
     const size_t stored = p->stored_count;
+    if (!registers) print_close_vector(p, loop);
     for (const NestNode *node = loop->body; node; node = node->next) {
         if (node->kind != NEST_LOAD) continue;
         p->adjacent[node->name] = NULL;
@@ -257,4 +258,5 @@ void print_other_rows(NestPrinter *p, const NestNode *loop) {
     print_body(p, loop->body);
     text_puts(p->out, "}\n}\n");
     p->stored_count = stored;
+    if (registers) print_close_vector(p, loop);
 }

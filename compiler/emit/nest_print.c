@@ -258,9 +258,11 @@ static void print_vector(NestPrinter *p, const NestNode *loop) {
                 print_index(p, loop->extent), name);
     print_body(p, loop->body);
     text_puts(p->out, "}\n");
-    print_close_vector(p, loop);
     p->one_row = false;
-    if (one_row) print_other_rows(p, loop);
+    if (one_row)
+        print_other_rows(p, loop);
+    else
+        print_close_vector(p, loop);
 }
 
 /* Whether the body stores to an ALLOC; with `scalars`: to one in registers, which makes a
