@@ -98,9 +98,9 @@ LS_FN u8 *ls_block_memory(void) {
 /* This block's own part, of so many bytes, of a temporary. */
 #define LS_OWN(all, bytes) ((u8 *)(all) + (i64)ls_block() * (((i64)(bytes) + 255) / 256 * 256))
 
-/* LS_THREADS of a kernel whose blocks are of more than 256: where the prelude says how many blocks
- * a multiprocessor shall hold, it shall hold 1024 threads, as one block alone leaves memory idle
- * behind its barriers. */
+/* LS_THREADS of a kernel of rows whose blocks are of more than 256: where the prelude says how many
+ * blocks a multiprocessor shall hold, it shall hold 1024 threads, as one block alone leaves memory
+ * idle behind its barriers. */
 #ifdef LS_BLOCKS
 #define LS_THREADS_MANY(count) \
     __launch_bounds__(count, LS_BLOCKS > 1 && (count) < 1024 ? 1024 / (count) : 1)

@@ -234,6 +234,7 @@ typedef struct PhaseText {
     bool ranged;       /* on a GPU: a warp takes a contiguous range of its items */
     bool last_block;   /* it has a last-block epilogue of its own */
     bool non_temporal; /* it may use non-temporal stores; in a row fusion the kernel fences them */
+    uint32_t panel_chunk;       /* of row panels down columns: the columns of a warp, or a thread */
     size_t fields, field_count; /* the range of e->fields that this phase alone uses */
 } PhaseText;
 PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out);

@@ -123,8 +123,8 @@ static const char *structure_text(Emitter *e) {
 
 /* ---- the module ---- */
 
-/* Whether the text accesses arrays of the type: the plan's, packed rows, or what a schedule keeps
- * in memory of its own. */
+/* Whether the text accesses arrays of the type: the plan's, or what a schedule keeps in memory of
+ * its own. */
 static bool accesses(const Emitter *e, Type type) {
     bool any = e->vectors[type];
     for (size_t i = 0; i < e->plan->array_count; i++) any |= e->plan->arrays[i].type == type;
@@ -195,9 +195,9 @@ static const char *module_text(Emitter *e, const char *phases, const char *kerne
     return text.data;
 }
 
-/* Of a reduction: values of tiles, and their
- * maxima; levels of a row panel, and its partial results. Of a phase: two counters, one of its
- * segments, and a table of two words. Of a kernel: a counter. */
+/* Of a reduction: values of tiles, and their maxima; levels of a row panel, and its partial
+ * results. Of a phase: two counters, one of its segments, and a table of two words. Of a kernel: a
+ * counter. */
 size_t emit_words_bound(const Plan *plan) {
     const Function *f = plan->function;
     size_t words = f->axis_count + f->parameter_count + 2;

@@ -3,8 +3,8 @@
  * Where rows are a multiple of the vector, all vectors with a limit are ahead of it or beyond it: a
  * test for each does, and none is accessed by elements. The text of a row, or of a part of a row
  * panel, then stands twice, under the test that this is so, and as it is for all other rows. A tile
- * without limits (split_tail) is told from others in the first of these texts alone, and so are
- * parts of a panel by how many rows they have. */
+ * without limits (split_tail) is told from others in the first of these texts alone, but for rows
+ * of many warps, and so are parts of a panel by how many rows they have. */
 #include <string.h>
 
 #include "base/base.h"
@@ -14,10 +14,6 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 #include "emit/emit.h"
-
-/* A block of so many warps tells whole tiles apart in both texts: others are one in many of its
- * row, and elements with a test each would be waited for one by one. */
-enum { MANY_WARPS = 16 };
 
 const char *print_aligned(NestPrinter *p, const NestNode *loop, const NestNode *node) {
     const uint32_t width = print_width(loop);
@@ -109,6 +105,8 @@ bool print_open_whole(NestPrinter *p, const NestNode *body) {
     return true;
 }
 
+/* Many warps tell whole tiles apart in this text too: others are one in many of a row, and elements
+ * with a test each would be waited for one by one. */
 void print_else_whole(NestPrinter *p) {
     p->whole_vectors = false;
     p->one_version = !print_is_kept(p->nest, p->plain) || p->nest->warps < MANY_WARPS;

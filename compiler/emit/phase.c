@@ -83,6 +83,7 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out) {
     e->eights |= nest->nest->width == 8;
     for (uint32_t i = 0; nest->promoted && i < e->plan->array_count; i++)
         if (nest->promoted[nest->arrays[i]]) emit_add_carried(e, i);
+    result.panel_chunk = nest->panel_chunk;
     result.blocks = nest->nest->warps > 1;
     result.ranged = e->target->gpu && nest->partitions;
     result.non_temporal = emit_nest(e, nest, NULL, result.name, comment_text(e), out);

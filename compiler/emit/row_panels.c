@@ -8,6 +8,8 @@
  * A phase down columns has two functions there: one computes the partial values of a row panel, the
  * other combines those of all panels. The first is called together with the phases along rows, the
  * second by a kernel of its own. */
+#include <limits.h>
+
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -214,8 +216,11 @@ static const char *prefetches(Emitter *e, const Kernel *kernel, const char *firs
 }
 
 /* The blocks' loops over panels, and over the parts of one. */
-static const char *blocks_panels(Emitter *e, const Kernel *kernel) {
-    const unsigned lanes = e->panel_lanes, panels = 128 / lanes, chunk = e->eights ? 256 : 128;
+static const char *blocks_panels(Emitter *e, const Kernel *kernel, const PhaseText *phases) {
+    const unsigned lanes = e->panel_lanes, panels = 128 / lanes;
+    unsigned chunk = UINT_MAX;
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++)
+        if (phases[i].panel_chunk && phases[i].panel_chunk < chunk) chunk = phases[i].panel_chunk;
     return arena_printf(
         e->arena,
         "const u32 warps = %u, team = ls_team(ls_tiles(%s)), teams = warps / team;\n"
@@ -300,7 +305,7 @@ void emit_panel_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *
     text_printf(out, "const i64 rows = %s;\nconst %s span = %s;\n", columns->inner,
                 e->target->gpu ? "u32" : "i64", span_text(e));
     if (e->target->gpu)
-        text_puts(out, blocks_panels(e, kernel));
+        text_puts(out, blocks_panels(e, kernel, phases));
     else
         text_printf(out, threads_panels, near_text(e));
     text_printf(out, "%s}\n}\n%s}\n", calls, non_temporal ? "ls_non_temporal_end();\n" : "");

@@ -76,18 +76,18 @@ static bool extends(const Plan *plan, const Run *run, uint32_t index) {
 }
 
 /* The bytes per element that row panels save: those that the run's phases read more than once.
- * *packed: the bytes of the arrays that they are in. */
-static uint32_t saved_bytes(const Plan *plan, const Run *run, uint32_t *packed) {
+ * *again: the bytes of the arrays that they are in. */
+static uint32_t saved_bytes(const Plan *plan, const Run *run, uint32_t *again) {
     const AxisSet space = run->rows | run->columns;
     uint32_t saved = 0;
-    *packed = 0;
+    *again = 0;
     for (uint32_t a = 0; a < plan->array_count; a++) {
         const uint32_t bytes = type_info[plan->arrays[a].type].size;
         uint32_t reads = 0;
         if ((plan->arrays[a].axes & space) != space) continue;
         for (uint32_t i = run->first; i < run->first + run->count; i++)
             reads += plan_value_reads(plan, &plan->phases[i], a);
-        if (reads > 1) saved += (reads - 1) * bytes, *packed += bytes;
+        if (reads > 1) saved += (reads - 1) * bytes, *again += bytes;
     }
     return saved;
 }
@@ -163,10 +163,10 @@ void planner_find_row_panels(Plan *plan) {
     uint32_t max = 0;
     for (uint32_t i = 0; i < plan->phase_count; i++) {
         Run run = run_around(plan, i);
-        uint32_t packed = 0;
-        const uint32_t saved = run.count ? saved_bytes(plan, &run, &packed) : 0;
+        uint32_t again = 0;
+        const uint32_t saved = run.count ? saved_bytes(plan, &run, &again) : 0;
         if (saved > max) {
-            plan->panel_bytes = packed;
+            plan->panel_bytes = again;
             max = saved;
             best = run;
         }

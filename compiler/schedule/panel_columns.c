@@ -3,7 +3,7 @@
  *
  * A row panel is panel_lanes neighbouring lanes, a power of two, of the tree of a tile of 1024 rows
  * with all their rows, a subtree: in blocks 8 rows each, in threads as many as a lane of so many
- * rows has (schedule_lane_rows). It is processed in parts, subtrees of 8 leaves, or of 4 or 2 where
+ * rows has (ls_lane_rows). It is processed in parts, subtrees of 8 leaves, or of 4 or 2 where
  * rows are long. Each column of a part is folded in registers, four rows at a time where there are
  * four, and the parts are combined through a binary counter in memory of the thread or block; the
  * last part stores the panel's partial value to global memory. One more fold over the partial
@@ -471,6 +471,7 @@ static void build(PanelBuilder *s, PlainNest *plain) {
     column_find_row_values(&s->all);
     const Index chunks = nest_ceiling(nest, &end, b->columns->extent, b->chunk, "chunks");
     const SymbolId piece = s->piece = make_loop_name(nest, "piece");
+    plain->panel_chunk = (uint32_t)b->chunk;
     const bool own_rows = uses_outer(s);
     Index pieces = chunks, chunk, outer = make_number(nest, 0);
     if (!own_rows && !s->vectors) make_append(&end, keep_rows(s));

@@ -97,12 +97,15 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
 static PlainNest *schedule_class(const Plan *plan, const Kernel *kernel, const Target *target,
                                  const RowClass *rows, bool team, Arena *arena,
                                  const char **problem) {
+    enum { KEPT_OF_BLOCK = 1 << 15 }; /* elements that a block may keep in registers */
+    const uint32_t share = KEPT_OF_BLOCK / (32 * rows->warps);
+    const uint32_t registers = target->row_registers < share ? target->row_registers : share;
     const RowNumbers numbers = {.warps = rows->warps,
                                 .lanes = 32,
                                 .width = 4,
                                 .rows = rows->rows,
                                 .tiles = rows->tiles,
-                                .registers = team ? 0 : target->row_registers,
+                                .registers = team ? 0 : registers,
                                 .first = !team,
                                 .load_bytes = team ? target->row_loads : 0};
     const bool takes = kernel->kind == KERNEL_SINGLE || kernel->kind == KERNEL_ROW_FUSION;

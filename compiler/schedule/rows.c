@@ -12,7 +12,7 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-enum { TILE = 1024, ROW = 128, ALONG_MAX = 64, MANY_WARPS = 16 };
+enum { TILE = 1024, ROW = 128, ALONG_MAX = 64 };
 
 typedef struct RowBuilder {
     PlainNest *plain;
@@ -444,13 +444,32 @@ static bool takes_many(const Nest *nest, const NestNode *body, SymbolId row) {
     return false;
 }
 
-/* Many warps leave a thread few registers beside its part of the row. */
+/* By array, whether a loop along the row loads elements of the row from it. */
+static void find_streams(const NestNode *body, SymbolId row, bool *is_stream) {
+    for (const NestNode *node = body; node; node = node->next) {
+        is_stream[node->array] |= node->kind == NEST_LOAD && index_uses(node->at[0], row);
+        find_streams(node->body, row, is_stream);
+        find_streams(node->other, row, is_stream);
+    }
+}
+
+/* Many warps leave a thread few registers beside its part of a row: for 32 warps that is of one
+ * array, for 16 of two. */
 static void check_registers(RowBuilder *b, const NestNode *rows) {
-    if (b->nest->warps < MANY_WARPS || !is_kept(b)) return;
-    for (const NestNode *node = rows->body; node; node = node->next)
-        if ((node->kind == NEST_TREE && nest_is_two_trees(node->op)) ||
-            takes_many(b->nest, node->body, rows->name))
+    const Nest *nest = b->nest;
+    uint32_t streams = 0;
+    if (nest->warps < MANY_WARPS || !is_kept(b)) return;
+    bool *is_stream = arena_alloc(nest->arena, nest->symbol_count * sizeof *is_stream);
+    for (const NestNode *node = rows->body; node; node = node->next) {
+        const bool two = node->kind == NEST_TREE && nest_is_two_trees(node->op);
+        if (two || takes_many(nest, node->body, rows->name))
             refuse(b, "many warps have no registers for it");
+        if (node->kind == NEST_LOOP) find_streams(node->body, rows->name, is_stream);
+    }
+    for (size_t s = 0; s < nest->symbol_count; s++)
+        streams += nest->symbols[s].kind == NAMED_ARRAY && is_stream[s];
+    if (streams * nest->warps > 2 * MANY_WARPS)
+        refuse(b, "many warps have no registers for several arrays");
 }
 
 static void build(RowBuilder *b, const Plan *plan, const Kernel *kernel) {

@@ -60,7 +60,8 @@ typedef struct PlainNest {
     size_t
         along_count; /* how many there are; none is more than along_max where the kernel is used */
     uint32_t along_max;
-    bool team; /* a team of a block's warps takes a row of it: see schedule_team */
+    bool team;            /* a team of a block's warps takes a row of it: see schedule_team */
+    uint32_t panel_chunk; /* of row panels: how many columns a warp, or a thread, takes at once */
     /* Of a phase that runs all iterations of a `for`; else NULL: the sizes that say how many, by
      * loop; by parameter and axis (LS_AXES_MAX each) a size, how many elements, or how many times
      * 16 bytes, are from one slice to the next; by symbol the arrays that are in registers. */
@@ -71,6 +72,9 @@ typedef struct PlainNest {
  * contiguous the parameters have strides, which are bound too. */
 PlainNest *schedule_plain(const Plan *plan, const Kernel *kernel, ls_image_layout layout,
                           Arena *arena, const char **problem);
+
+/* A block of so many warps has few registers for each thread, and most of its tiles are whole. */
+enum { MANY_WARPS = 16 };
 
 /* map.c: the schedule of a phase that is a map: its grid loop goes over items of so many elements
  * as schedule_map_item says. */
@@ -559,8 +563,7 @@ typedef struct PanelBuilder {
     bool vectors;             /* a lane takes a vector of columns: see panel_vectors.c */
     SymbolId piece;           /* the loop over chunks of columns */
 } PanelBuilder;
-/* The nodes for a column of the part's row `row`, which read its copy where it has one; *kept: what
- * they have of the row. */
+/* The nodes for a column of the part's row `row`; *kept: what they have of the row. */
 NestNode *panel_nodes_of_row(PanelBuilder *s, const ColumnPass *p, Index row, NestNode **kept);
 /* Where the level's value of the chunk's column lies. */
 Index panel_level_at(PanelBuilder *s, Index level, Index column);

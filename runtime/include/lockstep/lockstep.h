@@ -526,10 +526,11 @@ typedef struct ls_host_work {
 /* Queues the work after what was launched before and ahead of what comes later; a graph records it
  * like a launch. On the CPU the workers share the items, so `run` must bear several threads at once
  * on different items, each with the floating-point control (rounding, flushing) of the thread that
- * launches it or the graph; a single item is that thread's own. On a GPU a thread of the driver does all of them while the stream
- * waits. `run` may call neither Lockstep nor the driver. `work` stays the caller's and must stay as
- * it is until it is done and no graph holds it. LS_ERROR_UNSUPPORTED where the driver has no such
- * call, or records none in a graph: then end the graph, call it, and begin another. */
+ * launches it or the graph; a single item is that thread's own. On a GPU a thread of the driver
+ * does all of them while the stream waits. `run` may call neither Lockstep nor the driver. `work`
+ * stays the caller's and must stay as it is until it is done and no graph holds it.
+ * LS_ERROR_UNSUPPORTED where the driver has no such call, or records none in a graph: then end the
+ * graph, call it, and begin another. */
 ls_status ls_host_call(ls_context *context, const ls_host_work *work);
 
 /* ---- events: time on the device ---- */
