@@ -67,6 +67,24 @@ static bool is_range_of_load(const Adjacent *n, ValueId condition) {
     return where && where->kind == NEST_LET && where->value == condition;
 }
 
+/* Whether it is a length, or a number above 0, which does not change along the vector. */
+static bool is_length(const Adjacent *n, ValueId id) {
+    const Nest *nest = n->p->nest;
+    const Value v = nest->values->values[id];
+    int64_t number = 0;
+    if (v.op == OP_CONST) return (int64_t)v.payload > 0;
+    if (v.op == VALUE_NAME) return nest->symbols[v.payload].kind == NAMED_SIZE;
+    if (v.op != VALUE_INDEX) return false;
+    const Index *index = nest_index_of(nest, &v);
+    if (index_is_number(*index, &number)) return number > 0;
+    for (size_t t = 0; t < index->count; t++) {
+        if (index->terms[t].factor <= 0) return false;
+        for (uint32_t k = 0; k < index->terms[t].count; k++)
+            if (nest->symbols[index->terms[t].symbols[k]].kind != NAMED_SIZE) return false;
+    }
+    return true;
+}
+
 static int64_t step_of_value(Adjacent *n, ValueId id) {
     const Nest *nest = n->p->nest;
     const Value v = nest->values->values[id];
@@ -77,8 +95,8 @@ static int64_t step_of_value(Adjacent *n, ValueId id) {
     case OP_ADD: return step_of_value(n, v.arg[0]) + step_of_value(n, v.arg[1]);
     case OP_SUB: return step_of_value(n, v.arg[0]) - step_of_value(n, v.arg[1]);
     case OP_FLOORDIV: /* the same at both ends, which is asked */
+        if (!is_length(n, v.arg[1])) n->good = false;
         step_of_value(n, v.arg[0]);
-        step_of_value(n, v.arg[1]);
         return 0;
     case OP_AND:
     case OP_GE:

@@ -188,3 +188,13 @@ bool planner_keep_invariants(const Plan *plan, const Phase *phase, AxisSet along
     }
     return any;
 }
+
+bool planner_is_worth_search(const Plan *plan) {
+    const Phase *first = &plan->phases[0];
+    bool any = plan->phase_count > 1 || first->reduction_count;
+    for (size_t n = 0; n < first->value_count && !any; n++) {
+        const AxisSet axes = plan->function->values[first->values[n]].axes;
+        any = axes && axes != (first->outer | first->inner);
+    }
+    return any;
+}

@@ -481,18 +481,6 @@ static void find_unit(Search *s, const Plan *plan) {
     }
 }
 
-/* Whether any choice may change the plan: not where all is one pass, without reductions and without
- * a value of fewer axes, which each element of the others would compute again. */
-static bool is_worth_search(const Plan *plan) {
-    const Phase *first = &plan->phases[0];
-    bool any = plan->phase_count > 1 || first->reduction_count;
-    for (size_t n = 0; n < first->value_count && !any; n++) {
-        const AxisSet axes = plan->function->values[first->values[n]].axes;
-        any = axes && axes != (first->outer | first->inner);
-    }
-    return any;
-}
-
 /* The best plan of the function as it is written, with this order of reductions. */
 static Search search(const Function *function, bool wholes_first) {
     Search s = open_search(function);
@@ -501,8 +489,7 @@ static Search search(const Function *function, bool wholes_first) {
     find_largest(&s, s.best.plan);
     find_unit(&s, s.best.plan);
     s.best.cost = cost_of(&s, s.best.plan);
-    const bool worth = is_worth_search(s.best.plan);
-    bool better = worth;
+    bool better = planner_is_worth_search(s.best.plan), worth = better;
     for (double times = 1; better && times <= 16; times *= 4) try_many(&s, times);
     while (better && !s.stopped) {
         better = try_stored(&s);
@@ -513,7 +500,7 @@ static Search search(const Function *function, bool wholes_first) {
     }
     s.balance = OPERATIONS_PER_BYTE_OF_DEVICES;
     s.best.cost = cost_of(&s, s.best.plan);
-    while (worth && !s.stopped && try_invariants(&s, false)) try_delays(&s);
+    while (worth && !s.stopped && try_invariants(&s, false)) try_delays(&s), try_without(&s);
     for (Shape i = SHAPE_ROWS; i <= SHAPE_COLUMNS && !s.stopped; i++) try_row_values(&s, i);
     for (int i = 0; i < FEW_PHASES && !s.stopped && try_invariants(&s, true); i++) continue;
     while (drop_unread(&s)) continue;

@@ -467,6 +467,9 @@ int planner_by_saved(const void *a, const void *b);             /* of Candidates
  * gives how many. */
 size_t planner_keep_many(const ValueCosts *costs, const Plan *plan, const uint32_t *users,
                          Arena *arena, double times, bool *chosen);
+/* Whether any choice may change the plan: not where all is one pass, without reductions and without
+ * a value of fewer axes, which each element of the others would compute again. */
+bool planner_is_worth_search(const Plan *plan);
 /* Chooses what the phase computes again for each place along these axes although it does not vary
  * there, in 8 operations or more, of which some may count twice: the largest such expressions, of
  * rank 1 at least. `costs` is scratch of a number for each value. Whether there were any. */

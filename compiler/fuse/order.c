@@ -182,8 +182,7 @@ static bool is_better(const Order *o, uint32_t a, uint32_t b) {
     const AxisSet own = space_of(&phases[a]), other = space_of(&phases[b]);
     const AxisSet last = o->taken ? space_of(&o->ordered[o->taken - 1]) : 0;
     if (o->ahead[a] != o->ahead[b]) return o->ahead[a] > o->ahead[b];
-    if (phases[a].depth != phases[b].depth && o->ahead[a])
-        return phases[a].depth < phases[b].depth;
+    if (phases[a].depth != phases[b].depth && o->ahead[a]) return phases[a].depth < phases[b].depth;
     if (o->ahead[a]) return a < b;
     if ((own == last) != (other == last)) return own == last;
     if (own != other && (own & other) == other) return true;

@@ -32,9 +32,11 @@ static bool is_at_most(const Function *f, ValueId a, ValueId b, int depth) {
     if (depth-- == 0) return false;
     switch (y->op) {
     case OP_REDUCE_MAX:
-    case OP_LOGSUMEXP:
-        if (is_at_most(f, a, y->arg[0], depth)) return true;
+    case OP_LOGSUMEXP: { /* -inf over an axis without elements, along which `a` has none then */
+        const AxisSet reduced = f->values[y->arg[0]].axes & ~y->axes;
+        if ((x->axes & reduced) == reduced && is_at_most(f, a, y->arg[0], depth)) return true;
         break;
+    }
     case OP_MAX:
         if (is_at_most(f, a, y->arg[0], depth) || is_at_most(f, a, y->arg[1], depth)) return true;
         break;

@@ -174,6 +174,8 @@ def losses():
     apart = {"beta": 0.3, "temperature": 1.5}
     with_gradient(family, "losses", "jsd_loss", between, {"logits": table, "teacher": teacher}, ["logits"], apart)
     with_gradient(family, "losses", "jsd_loss", between, both, ["logits"], apart, "-ruled_out", instead=never)
+    small = {"logits": torch.tensor([[0.0, -103.25], [1.0, 2.0]]), "teacher": torch.tensor([[0.0, -200.0], [2.0, 1.0]])}
+    with_gradient(family, "losses", "jsd_loss", between, small, ["logits"], {"beta": 0.3, "temperature": 1.5}, "-small")
     with_gradient(family, "losses", "reverse_kl_loss", reverse, {"logits": table, "teacher": teacher}, ["logits"],
                   {"temperature": 1.5})
     with_gradient(family, "losses", "reverse_kl_loss", reverse, both, ["logits"], {"temperature": 1.5}, "-ruled_out",
@@ -211,9 +213,10 @@ def v_trace(reward, value, done, last, ratio, gamma, rho_limit, c_limit):
 
 
 def chosen_tokens(family):
-    for kind in ("f32", "bf16"):
+    for kind, offset in (("f32", 0), ("bf16", 0), ("f32", 1024)):
         draw = Draw("chosen tokens" + kind)
-        logits, token = draw.numbers((6, 11), -4, 4, kind), draw.integers((6,), 0, 10)
+        logits, token = draw.numbers((6, 11), -4, 4, kind) + offset, draw.integers((6,), 0, 10)
+        logits = rounded(logits, kind)
         token[1], token[4] = -100, 11
         upstream = draw.numbers((2, 6), -2, 2)
         leaf = logits.clone().requires_grad_()
@@ -224,15 +227,16 @@ def chosen_tokens(family):
         (log_prob * upstream[0] + entropy * upstream[1]).sum().backward()
         total = torch.logsumexp(logits / 0.8, 1)
         suffix = "_bf16" if kind == "bf16" else ""
-        coarse = {"tolerance": {"*": [2e-3, 1e-3], "dlogits": [2 ** -8, 2e-3]}} if suffix else {}
+        label = "-far" if offset else ""
+        coarse = {"tolerance": {"*": [2e-3, 1e-3], "dlogits": [2 ** -8, 2e-3]}} if suffix or offset else {}
         given = {"logits": logits, "token": token}
         held = {"total": rounded(total, "f32"), "entropy": rounded(entropy.detach(), "f32"),
                 "dlog_prob": upstream[0], "dentropy": upstream[1]}
         kinds = {"logits": kind, "dlogits": kind}
-        family.case("token_log_prob_forward" + suffix, f"std/rl:token_log_prob_forward{suffix}",
+        family.case("token_log_prob_forward" + suffix + label, f"std/rl:token_log_prob_forward{suffix}",
                     [(given, {"log_prob": log_prob.detach(), "entropy": entropy.detach(), "total": total})],
                     numbers={"temperature": 0.8}, kinds=kinds, **coarse)
-        family.case("token_log_prob_backward" + suffix, f"std/rl:token_log_prob_backward{suffix}",
+        family.case("token_log_prob_backward" + suffix + label, f"std/rl:token_log_prob_backward{suffix}",
                     [({**given, **held}, {"dlogits": leaf.grad})], numbers={"temperature": 0.8}, kinds=kinds,
                     absolute=4e-6, **coarse)
 

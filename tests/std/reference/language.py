@@ -159,7 +159,7 @@ def preference():
     pairs("dpo", dpo(0.2), {"beta": 0.3, "smoothing": 0.2}, False, True, "-smooth", 0.3)
     pairs("ipo", lambda better, worse: ((better - worse - 1 / 0.6) ** 2).mean(), {"beta": 0.3}, True, True, scale=0.3)
     pairs("simpo", lambda better, worse: -F.logsigmoid(1.5 * (better - worse - 0.4)).mean(),
-          {"beta": 1.5, "gamma": 0.4}, True, False, scale=1.5)
+          {"beta": 1.5, "gamma_over_beta": 0.4}, True, False, scale=1.5)
 
     def odds(better, worse):
         ratio = better - torch.log1p(-torch.exp(better)) - worse + torch.log1p(-torch.exp(worse))
@@ -216,6 +216,15 @@ def experts():
         family.case("route_backward" + label, "std/experts:route_backward",
                     [({"logits": logits, "expert": expert, "share": rounded(share, "f32"), "dweight": upstream},
                       {"dlogits": leaf.grad})], numbers={**numbers, "balance": 0.02, "z": 0.003}, absolute=1e-6)
+    # Experts that a bias rules out may have all of the probability; a NaN is chosen last.
+    far = {"logits": torch.tensor([[0.0, 0.0, -60.0, -60.0]]), "expert": torch.tensor([[2, 3]]),
+           "share": torch.zeros(4), "dweight": torch.tensor([[1.0, 2.0]])}
+    family.case("route_backward-far", "std/experts:route_backward",
+                [(far, {"dlogits": torch.tensor([[0.0, 0.0, -0.25, 0.25]])})], numbers={"balance": 0.0, "z": 0.0},
+                absolute=4e-6)
+    family.case("route_forward-nan", "std/experts:route_forward",
+                [({"logits": torch.tensor([[0.0, math.nan, 1.0, 2.0]]), "bias": torch.zeros(4)},
+                  {"expert": torch.tensor([[3, 2]])})], sizes="k=2")
     start = draw.numbers((6,), -0.1, 0.1)
     share = torch.tensor([0.5, 0.0, 0.1, 0.2, 0.1, 0.1])
     family.case("balance_bias", "std/experts:balance_bias",
