@@ -35,7 +35,7 @@ def rotary(family):
     family.case("rotary_frequencies_llama3", "std/attention:rotary_frequencies_llama3",
                 [({}, {"frequency": stretched})], sizes="f=32", absolute=0)
     for kind in ("f32", "bf16"):
-        for interleaved in (False, True) if kind == "f32" else (False,):
+        for interleaved in (False,):
             name = f"{'_interleaved' if interleaved else ''}{'_bf16' if kind == 'bf16' else ''}"
             draw = Draw(f"rotary{name}")
             shape = (5, 2, 3, 2) if interleaved else (5, 2, 2, 3)
@@ -111,8 +111,19 @@ def softmaxes(family):
     one("causal_softmax", "-window", near.expand(2, 5, 9), numbers={"past": 4, "window": 3})
 
 
+def soft_caps(family):
+    x, dy = Draw("soft cap").numbers((21,), -90, 90), Draw("soft cap back").numbers((21,), -2, 2)
+    leaf = x.clone().requires_grad_()
+    y = 30 * torch.tanh(leaf / 30)
+    y.backward(dy)
+    family.case("soft_cap_forward", "std/attention:soft_cap_forward", [({"x": x}, {"y": y.detach()})], numbers={"cap": 30.0})
+    family.case("soft_cap_backward", "std/attention:soft_cap_backward", [({"x": x, "dy": dy}, {"dx": leaf.grad})],
+                numbers={"cap": 30.0})
+
+
 def attention():
     family = Family("attention")
+    soft_caps(family)
     rotary(family)
     normalised_rotary(family)
     softmaxes(family)
