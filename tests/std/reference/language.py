@@ -15,13 +15,12 @@ def rounds(kind, *names):
     return {name: [2 ** -8, 1e-6] for name in names} if kind == "bf16" else None
 
 
-def rotated(x, position, frequency, interleaved=False):
-    """Each pair as a complex number times one of length 1; x: [t, h, 2, f], or [t, h, f, 2]."""
+def rotated(x, position, frequency):
+    """Each pair as a complex number times one of length 1; x: [t, h, 2, f]."""
     turn = torch.polar(torch.ones(len(position), 1, len(frequency)), position[:, None, None] * frequency)
-    axis = -1 if interleaved else -2
-    real, imaginary = x.unbind(axis)
+    real, imaginary = x.unbind(-2)
     result = torch.complex(real, imaginary) * turn
-    return torch.stack([result.real, result.imag], axis)
+    return torch.stack([result.real, result.imag], -2)
 
 
 def rotary(family):
@@ -35,24 +34,23 @@ def rotary(family):
     family.case("rotary_frequencies_llama3", "std/attention:rotary_frequencies_llama3",
                 [({}, {"frequency": stretched})], sizes="f=32", absolute=0)
     for kind in ("f32", "bf16"):
-        for interleaved in (False,):
-            name = f"{'_interleaved' if interleaved else ''}{'_bf16' if kind == 'bf16' else ''}"
-            draw = Draw(f"rotary{name}")
-            shape = (5, 2, 3, 2) if interleaved else (5, 2, 2, 3)
-            x, dy = (draw.numbers(shape, -2, 2, kind) for _ in range(2))
-            position = torch.tensor([0, 1, 2, 7, 300])
-            frequency = rounded(torch.tensor([1.0, 0.125, 0.01]), "f32")
-            leaf = x.clone().requires_grad_()
-            y = rotated(leaf, position, frequency, interleaved)
-            y.backward(dy)
-            common = {"position": position, "frequency": frequency}
-            kinds = NARROW if kind == "bf16" else None
-            family.case(f"rotary_forward{name}", f"std/attention:rotary_forward{name}",
-                        [({"x": x, **common}, {"y": y.detach()})], kinds=kinds, absolute=4e-6,
-                        tolerance=rounds(kind, "y"))
-            family.case(f"rotary_backward{name}", f"std/attention:rotary_backward{name}",
-                        [({"dy": dy, **common}, {"dx": leaf.grad})], kinds=kinds, absolute=4e-6,
-                        tolerance=rounds(kind, "dx"))
+        name = "_bf16" if kind == "bf16" else ""
+        draw = Draw(f"rotary{name}")
+        shape = (5, 2, 2, 3)
+        x, dy = (draw.numbers(shape, -2, 2, kind) for _ in range(2))
+        position = torch.tensor([0, 1, 2, 7, 300])
+        frequency = rounded(torch.tensor([1.0, 0.125, 0.01]), "f32")
+        leaf = x.clone().requires_grad_()
+        y = rotated(leaf, position, frequency)
+        y.backward(dy)
+        common = {"position": position, "frequency": frequency}
+        kinds = NARROW if kind == "bf16" else None
+        family.case(f"rotary_forward{name}", f"std/attention:rotary_forward{name}",
+                    [({"x": x, **common}, {"y": y.detach()})], kinds=kinds, absolute=4e-6,
+                    tolerance=rounds(kind, "y"))
+        family.case(f"rotary_backward{name}", f"std/attention:rotary_backward{name}",
+                    [({"dy": dy, **common}, {"dx": leaf.grad})], kinds=kinds, absolute=4e-6,
+                    tolerance=rounds(kind, "dx"))
 
 
 def normalised_rotary(family):
